@@ -36,11 +36,13 @@ def look():
     ask("POST", "/workers", {})
     ask("POST", "/keys", {"name": "spare", "role": "viewer"})
     ask("PUT", "/schedules/contract", {"cron": "0 0 * * *", "job": {"type": "contract"}})
+    ask("PUT", "/alerts/contract", {"condition": "dead_letters", "url": "https://example.com/alert"})
     listed = ask("GET", "/jobs?limit=20").get("jobs", []) + ask("GET", "/jobs?limit=20&state=cancelled").get("jobs", [])
     known["jobs"] = [job["id"] for job in listed]
     known["workers"] = [worker["id"] for worker in ask("GET", "/workers").get("workers", [])][-8:]
     known["keys"] = [key["id"] for key in ask("GET", "/keys").get("keys", []) if key["name"] == "spare"][-8:]
     known["schedule"] = ["contract"]
+    known["alert"] = ["contract"]
     known["queue"] = ["contract"]
 
 

@@ -1,21 +1,29 @@
 //! Workers, claims and heartbeats in the API.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use windlass_core::job::{JobId, JobType, QueueName, Tenant, WorkerId};
+use serde_json::{Value, json};
+use windlass_core::clock::Timestamp;
+use windlass_core::job::{
+    AttemptId, Decided, Fence, JobId, JobMetadata, JobRecord, JobState, JobType, Lane, Lease, Policy,
+    QueueName, RetryPolicy, Seq, Spec, Strategy, Tenant, Timeouts, WorkerId,
+};
 
-use crate::job::JobError;
-use crate::job_details::Checkpoint;
+use crate::job::{JobError, priority};
+use crate::job_details::{Checkpoint, Child};
 use crate::json::Json;
+use crate::payload::Shown;
 use crate::retry::EffectiveRetry;
+use crate::stream::StreamPart;
 use crate::text::Text;
 use crate::time::{Moment, Span};
 
 /// A worker to register.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WorkerRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerBody {
     /// Display name.
@@ -39,6 +47,7 @@ pub struct WorkerBody {
 
 /// A registered worker.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RegisteredWorker")]
 pub struct Registered {
     /// Id of the worker, for all further requests.
     pub worker_id: Text<WorkerId>,
@@ -48,9 +57,11 @@ pub struct Registered {
 
 /// A claim for jobs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ClaimRequest")]
 #[serde(deny_unknown_fields)]
 pub struct ClaimBody {
     /// Id of the worker.
+    #[schemars(with = "Text<WorkerId>")]
     pub worker_id: String,
     /// Queues to claim from; as registered if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,6 +80,7 @@ pub struct ClaimBody {
 
 /// Claimed jobs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ClaimResponse")]
 pub struct ClaimView {
     /// The claimed jobs.
     pub jobs: Vec<ClaimedView>,
@@ -142,17 +154,129 @@ pub struct ClaimedView {
     pub lease_expires_at: Option<Moment>,
     /// Checkpoints saved by earlier attempts.
     pub checkpoints: Vec<Checkpoint>,
+    /// Its decided groups of children.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<ClaimedGroup>,
     /// The job's ticket, signed by the store, if tickets are on; the library has verified it, and a worker can verify it
     /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<Value>,
 }
 
+impl ClaimedView {
+    /// The claimed job, without checkpoints and groups.
+    pub fn of(job: &JobRecord, spec: Spec) -> ClaimedView {
+        let attempt = job.attempt_id();
+        let Shown { payload, payload_base64, content_type } = (&spec.payload).into();
+        ClaimedView {
+            id: Text(job.id),
+            fence: job.fence.0,
+            attempt: job.attempt,
+            attempt_id: attempt.to_string(),
+            previous_attempt_id: attempt.previous().as_ref().map(AttemptId::to_string),
+            tenant: Text(job.lane.tenant.clone()),
+            r#type: Text(job.lane.job_type.clone()),
+            queue: Text(job.lane.queue.clone()),
+            priority: job.priority.value(),
+            max_attempts: job.policy.retry.max_attempts,
+            failures: job.failures,
+            crashes: job.crashes,
+            error: job.details.error.as_ref().map(Into::into),
+            retry: (job.policy.retry.strategy == Strategy::Custom).then(|| (&job.policy.retry).into()),
+            payload,
+            payload_base64,
+            content_type,
+            idempotency_key: spec.idempotency_key,
+            correlation_id: spec.metadata.correlation_id,
+            tags: spec.metadata.tags,
+            callback_url: spec.metadata.callback_url,
+            traceparent: spec.traceparent,
+            tracestate: spec.tracestate,
+            baggage: spec.baggage,
+            deadline: job.lease.map(|lease| lease.deadline_at.into()),
+            lease_expires_at: job.lease.map(|lease| lease.expires_at.into()),
+            checkpoints: Vec::new(),
+            groups: Vec::new(),
+            ticket: job.details.ticket.as_deref().map(|ticket| json!(ticket)),
+        }
+    }
+
+    /// The record and the submitted data, as far as a claim contains them, of a job that this worker has just claimed.
+    pub fn into_parts(self, worker: WorkerId, now: Timestamp) -> (JobRecord, Spec) {
+        let deadline_at = self.deadline.map_or(Timestamp::MAX, |moment| moment.0);
+        let expires_at = self.lease_expires_at.map_or(Timestamp::MAX, |moment| moment.0);
+        let lane = Lane { tenant: self.tenant.0, queue: self.queue.0, job_type: self.r#type.0 };
+        // The limit as the server counts it: this side only needs the remaining time.
+        let timeouts = Timeouts { execution: deadline_at.since(now), ..Timeouts::default() };
+        let mut policy = Policy { timeouts, ..Policy::default() };
+        policy.retry = self.retry.map_or(policy.retry, RetryPolicy::from);
+        policy.retry.max_attempts = self.max_attempts;
+        let mut job = JobRecord {
+            state: JobState::Running,
+            priority: priority(self.priority),
+            attempt: self.attempt,
+            failures: self.failures,
+            crashes: self.crashes,
+            fence: Fence(self.fence),
+            started_at: Some(now),
+            lease: Some(Lease { worker, expires_at, deadline_at }),
+            ..JobRecord::new(Seq(0), self.id.0, Arc::new(lane), Arc::new(policy), now)
+        };
+        if let Some(error) = self.error {
+            job.details_mut().error = Some(error.into());
+        }
+        // A ticket of another form is none, and the job is refused if tickets are required.
+        if let Some(ticket) = self.ticket.and_then(|ticket| serde_json::from_value(ticket).ok()) {
+            job.details_mut().ticket = Some(ticket);
+        }
+        let payload = Shown {
+            payload: self.payload,
+            payload_base64: self.payload_base64,
+            content_type: self.content_type,
+        };
+        let spec = Spec {
+            payload: payload.into(),
+            idempotency_key: self.idempotency_key,
+            metadata: JobMetadata {
+                tags: self.tags,
+                correlation_id: self.correlation_id,
+                callback_url: self.callback_url,
+            },
+            traceparent: self.traceparent,
+            tracestate: self.tracestate,
+            baggage: self.baggage,
+            ..Spec::unknown()
+        };
+        (job, spec)
+    }
+}
+
+/// A decided group of a claimed job.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimedGroup {
+    /// Number of the group within the parent.
+    pub group: u64,
+    /// Name of the group within the parent.
+    pub name: String,
+    /// Number of children.
+    pub total: u32,
+    /// `well` or `badly`.
+    #[schemars(with = "String")]
+    pub decided: Decided,
+    /// The children, in input order.
+    pub children: Vec<Child>,
+    /// If children are left out: where `GET /jobs/{id}/children?group=NAME` continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
 /// Heartbeats of a worker.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "HeartbeatRequest")]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatBody {
     /// Id of the worker.
+    #[schemars(with = "Text<WorkerId>")]
     pub worker_id: String,
     /// Its running jobs.
     #[serde(default)]
@@ -164,9 +288,11 @@ pub struct HeartbeatBody {
 
 /// A heartbeat for one job.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Heartbeat")]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatItemBody {
     /// Id of the job.
+    #[schemars(with = "Text<JobId>")]
     pub id: String,
     /// The fence of the claim.
     pub fence: u64,
@@ -183,6 +309,7 @@ pub struct HeartbeatItemBody {
 
 /// Progress of a job.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ProgressReport")]
 #[serde(deny_unknown_fields)]
 pub struct ProgressBody {
     /// 0 to 100.
@@ -195,12 +322,14 @@ pub struct ProgressBody {
 
 /// A checkpoint's value.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CheckpointRequest")]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointBody {
     /// The fence of the claim.
     pub fence: u64,
     /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<WorkerId>>")]
     pub worker_id: Option<String>,
     /// The value: any JSON.
     pub value: Json,
@@ -214,6 +343,7 @@ pub struct AttemptWrites {
     pub fence: u64,
     /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<WorkerId>>")]
     pub worker_id: Option<String>,
     /// Checkpoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -224,10 +354,14 @@ pub struct AttemptWrites {
     /// Lines for the job's log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<String>,
+    /// Partial output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamPart>,
 }
 
 /// A checkpoint to save.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SavedCheckpoint")]
 #[serde(deny_unknown_fields)]
 pub struct SavedStep {
     /// Name of the step.
@@ -238,6 +372,7 @@ pub struct SavedStep {
 
 /// The response to heartbeats.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "HeartbeatResponse")]
 pub struct HeartbeatView {
     /// The directives, in the order of the request.
     pub jobs: Vec<DirectiveView>,
@@ -249,7 +384,7 @@ pub struct HeartbeatView {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Directive")]
 pub struct DirectiveView {
-    /// Id of the job, as given.
+    /// Id of the job, as given: a text that is not an id is `lost`.
     pub id: String,
     /// `continue`, `suspend`, `cancel`, `lost` or `timeout`.
     pub directive: String,

@@ -84,19 +84,6 @@ impl HttpClient {
         Ok(HttpClient { transport, url: url.to_owned(), authorization, options, clock, closed })
     }
 
-    /// The same server and connections, without the key.
-    #[must_use]
-    pub fn without_key(&self) -> HttpClient {
-        HttpClient {
-            transport: self.transport.clone(),
-            url: self.url.clone(),
-            authorization: None,
-            options: self.options.clone(),
-            clock: self.clock.clone(),
-            closed: self.closed.clone(),
-        }
-    }
-
     /// The server's address, without the key.
     pub fn url(&self) -> &str {
         &self.url

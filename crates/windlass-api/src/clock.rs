@@ -9,7 +9,7 @@ use crate::time::Moment;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Clock")]
 pub struct ClockView {
-    #[allow(missing_docs, reason = "it is named for what it is")]
+    /// The time that timers, leases and lifetimes go by.
     pub store_time: Moment,
     /// The database's clock on PostgreSQL, otherwise the machine's.
     pub wall_clock: Moment,
@@ -25,15 +25,11 @@ pub struct ClockView {
 
 /// The clock after it was accepted.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Clock"))]
 pub struct AcceptedClock {
     #[allow(missing_docs, reason = "it is named for what it is")]
     #[serde(flatten)]
     pub clock: ClockView,
-    /// Whether it was not trusted before.
+    /// Whether it was not trusted before; only in the response to an action.
     pub changed: bool,
 }
-
-/// The request has no fields.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct AcceptBody {}

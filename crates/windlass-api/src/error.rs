@@ -8,7 +8,7 @@ use crate::error_code::CODES;
 
 /// The body of an error response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Error")]
+#[schemars(rename = "ApiError")]
 pub struct ErrorBody {
     /// The error itself.
     pub error: ErrorFields,
@@ -16,6 +16,7 @@ pub struct ErrorBody {
 
 /// An error, of a whole request or of one item of several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ErrorDetails")]
 pub struct ErrorFields {
     /// A stable code for programs.
     #[schemars(schema_with = "codes")]

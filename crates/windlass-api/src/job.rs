@@ -5,6 +5,7 @@ pub mod actions;
 pub mod details;
 pub mod filter;
 mod record;
+pub mod stream;
 pub mod submission;
 
 pub use record::priority;
@@ -15,7 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use windlass_core::job::{
-    Category, JobId, JobState, JobType, Payload, QueueName, SuspendMode, Tenant, Version, WorkerId,
+    Category, JobId, JobMetadata, JobRecord, JobState, JobType, Payload, QueueName, Spec, SuspendMode,
+    Tenant, Version, WorkerId,
 };
 
 use crate::json::{Changed, Json, two_parts};
@@ -148,6 +150,7 @@ pub struct Job {
 
 /// Why a job is not running.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Reason")]
 pub struct Why {
     /// A stable code for programs.
     pub code: String,
@@ -208,6 +211,7 @@ pub struct JobError {
 
 /// An underlying error.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ErrorCause")]
 pub struct JobErrorCause {
     /// A message for people.
     pub message: String,
@@ -226,6 +230,92 @@ pub struct Progress {
 }
 
 impl Job {
+    /// The job as stored, without its result and payload.
+    pub fn of(job: &JobRecord, spec: Spec, version: Version) -> Job {
+        let (policy, details, metadata) = (&job.policy, &job.details, spec.metadata);
+        Job {
+            id: Text(job.id),
+            tenant: Text(job.lane.tenant.clone()),
+            r#type: Text(job.lane.job_type.clone()),
+            queue: Text(job.lane.queue.clone()),
+            state: Text(job.state),
+            version: Text(version),
+            why: None,
+            priority: job.priority.value(),
+            effective_priority: job.effective_priority().value(),
+            attempt: job.attempt,
+            max_attempts: policy.retry.max_attempts,
+            failures: job.failures,
+            crashes: job.crashes,
+            retry_count: job.retry_count(),
+            max_retries: policy.retry.max_retries(),
+            created_at: job.created_at.into(),
+            updated_at: job.updated_at.into(),
+            run_at: job.next_run_at().into(),
+            scheduled_at: job.scheduled_at.map(Moment),
+            first_started_at: job.first_started_at.map(Moment),
+            started_at: job.started_at.map(Moment),
+            completed_at: job.completed_at.map(Moment),
+            expires_at: job.expires_at.into(),
+            suspended_at: details.suspended_at.map(Moment),
+            suspended_by: details.suspended_by.clone(),
+            suspension: details.suspension.as_ref().map(Suspension::from),
+            suspend_requested: details.suspend_requested.as_ref().map(Suspension::from),
+            resumed_at: details.resumed_at.map(Moment),
+            priority_updated_at: details.priority_updated_at.map(Moment),
+            lease: job.lease.map(Lease::from),
+            retry: (&policy.retry).into(),
+            timeouts: policy.timeouts.into(),
+            after: spec.after.into_iter().map(Text).collect(),
+            after_any: spec.after_any.into_iter().map(Text).collect(),
+            retry_of: details.retry_of.map(Text),
+            superseded_by: details.superseded_by.map(Text),
+            parent: job.parent.map(|parent| Text(parent.id)),
+            owner: spec.owner,
+            idempotency_key: spec.idempotency_key,
+            unique_key: spec.unique_key,
+            concurrency_key: spec.concurrency_key,
+            traceparent: spec.traceparent,
+            tracestate: spec.tracestate,
+            baggage: spec.baggage,
+            tags: metadata.tags,
+            correlation_id: metadata.correlation_id,
+            callback_url: metadata.callback_url,
+            error: details.error.as_ref().map(Into::into),
+            progress: details.progress.as_ref().map(Into::into),
+            cost_cents: job.cost_cents,
+            result: None,
+            redacted: false,
+            payload: None,
+            payload_base64: None,
+            content_type: None,
+        }
+    }
+
+    /// The record and the submitted data, as far as the API sends them.
+    pub fn into_parts(mut self) -> (JobRecord, Spec) {
+        let spec = Spec {
+            payload: self.take_payload(),
+            idempotency_key: self.idempotency_key.take(),
+            unique_key: self.unique_key.take(),
+            concurrency_key: self.concurrency_key.take(),
+            metadata: JobMetadata {
+                tags: std::mem::take(&mut self.tags),
+                correlation_id: self.correlation_id.take(),
+                // The record says whether there is one.
+                callback_url: self.callback_url.clone(),
+            },
+            owner: std::mem::take(&mut self.owner),
+            // The record needs it as well.
+            traceparent: self.traceparent.clone(),
+            tracestate: self.tracestate.take(),
+            baggage: self.baggage.take(),
+            after: self.after.drain(..).map(|id| id.0).collect(),
+            after_any: self.after_any.drain(..).map(|id| id.0).collect(),
+        };
+        (self.into(), spec)
+    }
+
     /// Adds the payload.
     #[must_use]
     pub fn with_payload(self, shown: Shown) -> Job {
@@ -243,21 +333,23 @@ impl Job {
 
 /// A submitted job.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Job"))]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 pub struct SubmittedJob {
     /// The job.
     #[serde(flatten)]
     pub job: Job,
-    /// True for an existing job with the same idempotency key.
+    /// True for an existing job with the same idempotency key; only in the response to a submission.
     pub duplicate: bool,
-    /// Whether the existing job has another payload.
+    /// Whether the existing job has another payload; only in the response to a submission.
     pub payload_differs: bool,
     /// True if the existing job was deleted. Only `id`, `tenant`, `type`, `state` and `created_at` are then known; all
     /// other fields have default values. Left out otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub deleted: bool,
-    /// True for a waiting job with the same debounce key, whose payload and delay were replaced.
+    /// True for a waiting job with the same debounce key, whose payload and delay were replaced; only in the response to a
+    /// submission.
     pub debounced: bool,
 }
 
@@ -296,11 +388,12 @@ pub struct SubmittedJobs {
 
 /// A job after an action.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Job"))]
 pub struct ActedJob {
     /// The job.
     #[serde(flatten)]
     pub job: Job,
-    /// Whether the action changed anything.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
 }
 

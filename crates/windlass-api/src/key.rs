@@ -34,6 +34,7 @@ pub struct Key {
 
 /// API keys, oldest first.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyList")]
 pub struct Keys {
     /// The keys.
     pub keys: Vec<Key>,
@@ -43,6 +44,7 @@ pub struct Keys {
 
 /// An API key to create.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyRequest")]
 #[serde(deny_unknown_fields)]
 pub struct KeyBody {
     /// Name of the key's holder.

@@ -7,12 +7,15 @@
 //! the types of a store are in the crate `windlass`. With the feature `client` there is also a client that sends the
 //! calls; it does not know what they contain.
 
+pub mod alert;
 pub mod claim;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod clock;
 pub mod error;
 pub mod error_code;
+#[cfg(test)]
+mod fuzz;
 pub mod job;
 pub mod key;
 pub mod outcome;
@@ -25,7 +28,7 @@ pub mod stats;
 mod values;
 pub mod worker;
 
-pub use job::{actions, details as job_details, filter, submission};
+pub use job::{actions, details as job_details, filter, stream, submission};
 pub use settings::{push, retention};
 pub use values::{expires, json, known, payload, priority, retry, tags, text, time};
 

@@ -3,21 +3,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass_core::job::{Category, ErrorCause, GroupStrategy, JobId, JobState};
+use windlass_core::job::{Category, ErrorCause, GroupStrategy, JobId, JobState, WorkerId};
 
 use crate::claim::{ProgressBody, SavedStep};
 use crate::error::ErrorFields;
 use crate::expires::Expiry;
 use crate::json::Json;
+use crate::stream::StreamPart;
 use crate::submission::Submission;
 use crate::text::Text;
 use crate::time::Span;
 
 /// Outcomes of attempts.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "OutcomesRequest")]
 #[serde(deny_unknown_fields)]
 pub struct OutcomesBody {
     /// Id of the worker.
+    #[schemars(with = "Text<WorkerId>")]
     pub worker_id: String,
     /// At most 1000.
     #[schemars(with = "Vec<OutcomeBody>", length(max = 1000))]
@@ -26,6 +29,7 @@ pub struct OutcomesBody {
 
 /// The outcome of one attempt.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "OutcomeReport")]
 #[serde(deny_unknown_fields)]
 pub struct OutcomeBody {
     /// Id of the job.
@@ -55,6 +59,9 @@ pub struct OutcomeBody {
     /// Lines for the job's log, written in the commit of the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<String>,
+    /// Partial output, written in the commit of the outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamPart>,
     /// Jobs submitted in the commit of the outcome, for `completed`, at most 100.
     #[schemars(length(max = 100))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,6 +70,7 @@ pub struct OutcomeBody {
 
 /// The outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "OutcomeKind")]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for what it is")]
 pub enum OutcomeWord {
@@ -74,6 +82,7 @@ pub enum OutcomeWord {
 
 /// An error.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Failure")]
 #[serde(deny_unknown_fields)]
 pub struct FailureBody {
     /// `temporary` if not given.
@@ -95,6 +104,7 @@ pub struct FailureBody {
 
 /// An underlying error: a text, or an object with a code.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Cause")]
 #[serde(untagged)]
 pub enum CauseBody {
     /// A message.
@@ -105,7 +115,7 @@ pub enum CauseBody {
 
 /// An underlying error.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ErrorCause")]
+#[schemars(rename = "CauseFields")]
 #[serde(deny_unknown_fields)]
 pub struct CauseFields {
     /// A message for people.
@@ -115,8 +125,9 @@ pub struct CauseFields {
     pub code: Option<String>,
 }
 
-/// What a parked attempt waits for: a time, a duration, a signal, or the first of several.
+/// What a parked attempt waits for: a time, a duration, a signal, a group of children, or the first of several.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Park")]
 #[serde(deny_unknown_fields)]
 pub struct ParkBody {
     /// Until a time, or for a duration.
@@ -134,6 +145,9 @@ pub struct ParkBody {
     /// The checkpoint for the signal's value; `signal:NAME` if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// Until this group of children is decided, which was spawned with `park: false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Continues with the first of these; they cannot be nested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub any: Option<Vec<ParkBody>>,
@@ -141,6 +155,7 @@ pub struct ParkBody {
 
 /// The results of the reports, in their order.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "OutcomesResponse")]
 pub struct OutcomesView {
     /// The results.
     pub outcomes: Vec<OutcomeView>,
@@ -148,7 +163,7 @@ pub struct OutcomesView {
 
 /// The result of one report.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "OutcomeAnswer")]
+#[schemars(rename = "OutcomeResult")]
 pub struct OutcomeView {
     /// The id as given.
     pub id: Value,
@@ -164,12 +179,14 @@ pub struct OutcomeView {
 
 /// Children of a running job.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ChildrenRequest")]
 #[serde(deny_unknown_fields)]
 pub struct ChildrenBody {
     /// The fence of the claim.
     pub fence: u64,
     /// The worker that claimed the parent. Checked if given; without it the fence alone identifies the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Text<WorkerId>>")]
     pub worker_id: Option<String>,
     /// The children.
     pub jobs: Vec<Submission>,
@@ -179,12 +196,19 @@ pub struct ChildrenBody {
     /// Its name within the parent, so that a replay finds the group again; `children` if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Whether the parent parks until the group is decided; true if not given. With false it goes on, and can park on the
+    /// group later with `group`, or never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub park: Option<bool>,
     /// What else wakes the parent before the group is decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<ParkBody>,
     /// Checkpoints of the parent, saved in the same commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<SavedStep>,
+    /// Partial output of the parent, written in the same commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamPart>,
 }
 
 impl From<CauseBody> for ErrorCause {

@@ -12,6 +12,7 @@ use crate::time::Moment;
 
 /// How to pause.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PauseRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseBody {
     /// What happens to running jobs; `graceful` if not given.
@@ -54,6 +55,7 @@ pub struct Resumption {
 
 /// Whether jobs are processed.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Processing")]
 pub struct Gate {
     /// False while processing is paused for everybody.
     pub online: bool,
@@ -71,6 +73,7 @@ pub struct Gate {
 
 /// A tenant or type whose processing is paused.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PausedScope")]
 pub struct GateScope {
     /// The tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,6 +93,7 @@ pub struct GateScope {
 
 /// What to pause.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PauseProcessingRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct OfflineBody {
     /// The reason, for the audit trail.
@@ -108,6 +112,7 @@ pub struct OfflineBody {
 
 /// What to resume.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ResumeProcessingRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct OnlineBody {
     /// The reason, for the audit trail.
@@ -123,11 +128,12 @@ pub struct OnlineBody {
 
 /// The processing state after an action.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Processing"))]
 pub struct ActedGate {
     /// The state.
     #[serde(flatten)]
     pub gate: Gate,
-    /// Whether the action changed anything.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
     /// For a tenant or type: whether the name is known.
     #[serde(flatten)]

@@ -36,6 +36,7 @@ pub struct Queue {
 
 /// Queues by name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "QueueList")]
 pub struct Queues {
     /// The queues.
     pub queues: Vec<Queue>,
@@ -45,19 +46,21 @@ pub struct Queues {
 
 /// A queue after an action.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Queue"))]
 pub struct ActedQueue {
     /// The queue.
     #[serde(flatten)]
     pub queue: Queue,
-    /// Whether the action changed anything.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
-    /// Number of resumed jobs, if `jobs` was set.
+    /// Number of resumed jobs, in the response to a resume with `jobs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs_resumed: Option<u64>,
 }
 
 /// How to resume a queue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ResumeQueueRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct ResumeBody {
     /// The reason, for the audit trail.
@@ -69,7 +72,7 @@ pub struct ResumeBody {
 
 /// A job type with its counts, rates and settings.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TypeLook")]
+#[schemars(rename = "JobType")]
 pub struct Type {
     /// Name.
     pub r#type: Text<JobType>,
@@ -89,6 +92,7 @@ pub struct Type {
 
 /// Job types by name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobTypeList")]
 pub struct Types {
     /// The types.
     pub types: Vec<Type>,
@@ -98,7 +102,7 @@ pub struct Types {
 
 /// A job type with its settings, after a change.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Type")]
+#[schemars(rename = "ChangedType", extend("x-variant-of" = "JobType"))]
 pub struct ActedType {
     /// Name.
     pub r#type: Text<JobType>,
@@ -108,13 +112,13 @@ pub struct ActedType {
     /// Settings.
     #[serde(flatten)]
     pub settings: TypeSettingsView,
-    /// Whether the action changed anything.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
 }
 
 /// A tenant with its counts, costs and settings.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TenantLook")]
+#[schemars(rename = "Tenant")]
 pub struct TenantView {
     /// Name.
     pub tenant: Text<Tenant>,
@@ -134,6 +138,7 @@ pub struct TenantView {
 
 /// Tenants by name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TenantList")]
 pub struct Tenants {
     /// The tenants.
     pub tenants: Vec<TenantView>,
@@ -143,7 +148,7 @@ pub struct Tenants {
 
 /// A tenant with its settings, after a change.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Tenant")]
+#[schemars(rename = "ChangedTenant", extend("x-variant-of" = "Tenant"))]
 pub struct ActedTenant {
     /// Name.
     pub tenant: Text<Tenant>,
@@ -153,6 +158,6 @@ pub struct ActedTenant {
     /// Settings.
     #[serde(flatten)]
     pub settings: TenantSettingsView,
-    /// Whether the action changed anything.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
 }

@@ -11,7 +11,7 @@ use crate::time::Moment;
 
 /// An audit record.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Record")]
+#[schemars(rename = "AuditRecord")]
 pub struct RecordView {
     /// Number of the record; 0 for a live event that is not stored.
     pub seq: u64,
@@ -95,6 +95,7 @@ impl From<RecordView> for Record {
 
 /// A page of audit records, oldest first.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AuditPage")]
 pub struct RecordPage {
     /// The records. A page may have fewer records than requested, or none, without being the last: the number of records
     /// read per page is limited.
@@ -114,6 +115,7 @@ pub struct JobEvents {
 
 /// The newest checkpoint of the audit chain.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AuditHead")]
 pub struct HeadView {
     /// The last record that the checkpoint covers; 0 before the first checkpoint.
     pub number: u64,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use windlass_core::error::{FieldProblem, Invalid};
 use windlass_core::job::{
     JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant,
@@ -24,6 +23,7 @@ use crate::time::{Moment, Span};
 
 /// A schedule: its timing and its job.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ScheduleRequest")]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody {
     /// Cron expression: five fields, or six with seconds first.
@@ -94,10 +94,17 @@ pub struct ScheduleView {
     pub updated_at: Moment,
     /// Who last changed it.
     pub updated_by: String,
+    /// When it was deleted; left out unless deleted schedules are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<Moment>,
+    /// Who deleted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted_by: Option<String>,
 }
 
 /// Schedules by name.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ScheduleList")]
 pub struct Schedules {
     /// The schedules.
     pub schedules: Vec<ScheduleView>,
@@ -107,11 +114,12 @@ pub struct Schedules {
 
 /// A schedule after an action.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Schedule"))]
 pub struct ActedSchedule {
     /// The schedule.
     #[serde(flatten)]
     pub schedule: ScheduleView,
-    /// Whether the action changed anything.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
 }
 
@@ -124,6 +132,7 @@ impl<'de> Deserialize<'de> for ActedSchedule {
 
 /// A pause of a schedule.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SchedulePause")]
 pub struct SchedulePauseView {
     /// Who paused it.
     pub by: String,
@@ -137,14 +146,13 @@ pub struct SchedulePauseView {
 
 /// How to pause a schedule.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PauseScheduleRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulePauseBody {
-    #[allow(missing_docs, reason = "it is named for what it is")]
-    #[schemars(extend("default" = Value::Null))]
+    /// The reason, for the audit trail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When it resumes automatically: a duration or a time.
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }

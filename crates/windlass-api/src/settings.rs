@@ -18,6 +18,7 @@ use crate::time::Span;
 
 /// Changes of a queue's settings.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "QueueChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueBody {
     /// Maximum number of running jobs, across all workers.
@@ -76,6 +77,7 @@ pub struct QueueBody {
 
 /// Changes of time limits.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TimeoutChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct TimeoutsBody {
     /// Maximum duration of an attempt.
@@ -148,7 +150,7 @@ pub struct QueueSettingsView {
 
 /// Time limits; null means not set.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "SetTimeouts")]
+#[schemars(rename = "TimeoutSettings")]
 pub struct TimeoutsView {
     /// Maximum duration of an attempt.
     pub execution: Option<Span>,
@@ -164,6 +166,7 @@ pub struct TimeoutsView {
 
 /// Changes of a type's settings.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TypeChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct TypeBody {
     /// Maximum number of running jobs, across all workers.
@@ -198,6 +201,14 @@ pub struct TypeBody {
     #[schemars(with = "Option<RetentionBody>")]
     #[serde(skip_serializing_if = "Field::is_kept")]
     pub retention: Field<RetentionBody>,
+    /// JSON Schema of payloads, checked at submission: at most 64 KiB, 32 levels, without references to other documents.
+    #[schemars(with = "Option<serde_json::Value>")]
+    #[serde(skip_serializing_if = "Field::is_kept")]
+    pub payload_schema: Field<serde_json::Value>,
+    /// JSON Schema of results, checked at completion.
+    #[schemars(with = "Option<serde_json::Value>")]
+    #[serde(skip_serializing_if = "Field::is_kept")]
+    pub result_schema: Field<serde_json::Value>,
 }
 
 /// A type's settings; null means not set.
@@ -219,10 +230,17 @@ pub struct TypeSettingsView {
     pub exhausted_event: Option<String>,
     /// How long its final jobs are kept.
     pub retention: RetentionView,
+    /// JSON Schema of payloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_schema: Option<serde_json::Value>,
+    /// JSON Schema of results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_schema: Option<serde_json::Value>,
 }
 
 /// Changes of a tenant's settings.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TenantChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantBody {
     /// Maximum number of running jobs, across all workers.

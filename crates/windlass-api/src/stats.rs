@@ -1,5 +1,7 @@
 //! Counts, rates and histograms in the API.
 
+pub mod history;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -89,6 +91,7 @@ impl Rates {
 
 /// Quantiles of durations; null if there were none.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Quantiles")]
 pub struct Spread {
     /// Half of them were not longer.
     pub p50: Option<Span>,

@@ -39,6 +39,7 @@ pub struct Worker {
 
 /// Registered workers.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WorkerList")]
 pub struct Workers {
     /// The workers.
     pub workers: Vec<Worker>,
@@ -48,10 +49,11 @@ pub struct Workers {
 
 /// A worker after an action.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Worker"))]
 pub struct ActedWorker {
     /// The worker.
     #[serde(flatten)]
     pub worker: Worker,
-    /// Whether the action changed anything.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
 }

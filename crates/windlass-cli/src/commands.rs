@@ -3,10 +3,11 @@
 mod help;
 mod invocation;
 mod jobs;
-mod manage;
+pub(crate) mod manage;
 mod run;
 mod store_args;
 mod stores;
+mod suggestion;
 mod watch;
 
 use std::ffi::OsString;
@@ -58,6 +59,11 @@ enum Command {
     /// Show whether a server works well; exits with 1 if something needs attention
     #[command(visible_alias = "doctor")]
     Status(connection::connect::ConnectArgs),
+    /// Offer a server's tools to agents (Model Context Protocol)
+    ///
+    /// Messages are lines on standard input and output. Agents start this command themselves. They act as the key
+    /// that --key or the environment names.
+    Mcp(run::mcp::McpArgs),
     /// Open the dashboard in a browser
     Open(run::open::OpenArgs),
     /// Monitor a server in the terminal, with keys to pause, cancel and redrive
@@ -77,10 +83,14 @@ enum Command {
     Explain(jobs::show::ShowArgs),
     /// Print a job's log
     Logs(jobs::logs::LogsArgs),
+    /// Print the partial output of a job
+    Stream(jobs::stream::StreamArgs),
     /// Schedule jobs that were submitted with --hold
     Release(jobs::signal::ReleaseArgs),
     /// Send a signal to a job that waits for one, or will
     Signal(jobs::signal::SignalArgs),
+    /// Make a token that reads one job and its result, for a page in a browser
+    Token(jobs::signal::TokenArgs),
     /// Suspend jobs
     Suspend(Box<jobs::actions::SuspendArgs>),
     /// Resume suspended jobs, or a paused queue, worker, type or tenant
@@ -124,7 +134,10 @@ enum Command {
     /// Manage schedules: cron, interval or one time
     #[command(args_conflicts_with_subcommands = true)]
     Schedules(Box<manage::schedules::SchedulesArgs>),
-    /// Count jobs by queue and state
+    /// Manage alerts: dead letters, delays, failures, missed schedules, clock
+    #[command(args_conflicts_with_subcommands = true)]
+    Alerts(Box<manage::alerts::AlertsArgs>),
+    /// Count jobs by queue and state; with --range show what happened over time
     ///
     /// Queries the server; with `--store` or `WINDLASS_STORE` it reads the store directly.
     Stats(manage::stats::StatsArgs),
@@ -171,6 +184,8 @@ enum Command {
     Context(Box<manage::context::ContextArgs>),
     /// Print the version of this program
     Version(connection::connect::ConnectArgs),
+    /// Write the guides as a static site
+    Docs(run::docs::DocsArgs),
     /// Print shell completions
     Completions(help::CompletionsArgs),
     /// Print or write man pages
@@ -220,7 +235,9 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::WorkGuard(args) => run::work::guard(&args).await,
         Command::Health(args) => run::health::health(&args).await,
         Command::Status(connect) => manage::status::status(&connect).await,
+        Command::Mcp(args) => run::mcp::mcp(&args).await,
         Command::Open(args) => run::open::open(&args).await,
+        Command::Docs(args) => run::docs::docs(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => top::top(&args).await,
         Command::Submit(args) => jobs::submit::submit(&args).await,
@@ -229,8 +246,10 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Show(args) => jobs::show::show(&args).await,
         Command::Explain(args) => jobs::show::explain(&args).await,
         Command::Logs(args) => jobs::logs::logs(&args).await,
+        Command::Stream(args) => jobs::stream::stream(&args).await,
         Command::Release(args) => jobs::signal::release(&args).await,
         Command::Signal(args) => jobs::signal::signal(&args).await,
+        Command::Token(args) => jobs::signal::token(&args).await,
         Command::Suspend(args) => jobs::actions::suspend(&args).await,
         Command::Resume(args) => jobs::actions::resume(&args).await,
         Command::Cancel(args) => jobs::actions::cancel(&args).await,
@@ -247,6 +266,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Types(args) => manage::named::run(&args).await,
         Command::Tenants(args) => manage::named::run(&args).await,
         Command::Schedules(args) => manage::schedules::schedules(&args).await,
+        Command::Alerts(args) => manage::alerts::alerts(&args).await,
         Command::Stats(args) => manage::stats::stats(&args).await,
         Command::Events(args) => manage::audit_list::events(&args).await,
         Command::Audit(args) => manage::audit::audit(&args).await,

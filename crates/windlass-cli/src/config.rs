@@ -132,6 +132,8 @@ pub(crate) fn shown(value: &str) -> String {
     let query = query.map_or(String::new(), |query| {
         let parts = query.split('&').map(|part| match part.split_once('=') {
             Some((name, _)) if name.to_lowercase().contains("password") => format!("{name}=***"),
+            // The address past a pooler, with escapes: it may have a password of its own.
+            Some((name @ "listen", value)) if value.to_lowercase().contains("%40") => format!("{name}=***"),
             _ => part.to_owned(),
         });
         format!("?{}", parts.collect::<Vec<_>>().join("&"))
@@ -165,7 +167,39 @@ fn texts(value: &Value) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{shown, toml_error};
+    use std::path::Path;
+
+    use clap::CommandFactory as _;
+
+    use super::{ConfigFile, shown, toml_error};
+
+    /// A file is taken, or refused in few words.
+    #[test]
+    fn any_settings_file_is_taken_or_refused_in_words() {
+        let command = crate::commands::Cli::command();
+        let serve = super::at(&command, &["serve"]);
+        let known: Vec<&str> = super::settings(serve).map(|setting| setting.get_id().as_str()).collect();
+        let seeds = [
+            "listen = \"127.0.0.1:7780\"\nstore = \"sqlite:jobs.db\"\n",
+            "store = \"postgres://ann:s3cret@db/jobs\"\n# comment\n",
+            "listen = [\"a\", 5, true]\n",
+            "[table]\na = 1\n",
+            "a.b = 1979-05-27T07:32:00Z\nc = 0x7fffffffffffffff\n",
+        ];
+        let words =
+            known.iter().copied().chain([" = ", "\n", "\"\"\"", "[[", "{", "nan", "--help", "=true\n"]);
+        windlass_fuzz::Family::new("settings-file").seeds(seeds).words(words).cases(300).text(|text| {
+            let read = ConfigFile::parse(Path::new("windlass.toml"), text, serve);
+            let outcome = read.and_then(|file| file.check(&command, &["serve"]));
+            // The names of all settings are listed for one that does not exist.
+            let length = outcome.err().map_or(1, |problem| format!("{problem:#}").len());
+            if (1..=3_000 + text.len()).contains(&length) {
+                Ok(())
+            } else {
+                Err(format!("{length} bytes of words"))
+            }
+        });
+    }
 
     #[test]
     fn an_error_in_a_file_names_the_line_and_not_what_it_says() {
@@ -186,6 +220,10 @@ mod tests {
             (
                 "postgres://db/jobs?user=ann&password=s3cret&schema=a",
                 "postgres://db/jobs?user=ann&password=***&schema=a",
+            ),
+            (
+                "postgres://db/jobs?listen=postgres%3A%2F%2Fann%3As3cret%40direct%2Fjobs&schema=a",
+                "postgres://db/jobs?listen=***&schema=a",
             ),
         ] {
             assert_eq!(shown(value), expected);

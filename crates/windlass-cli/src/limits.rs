@@ -100,3 +100,6 @@ pub(crate) const BENCH_NODE_REPLY_MAX: Duration = Duration::from_secs(120);
 
 /// The shortest interval of `--watch`: each time a process starts and asks the server.
 pub(crate) const WATCH_EVERY_MIN: Duration = Duration::from_millis(200);
+
+/// Bytes of one message that `windlass mcp` reads: as many as a server takes in one request with a payload.
+pub(crate) const MCP_LINE_BYTES_MAX: usize = 4 << 20;

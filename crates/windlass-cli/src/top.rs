@@ -8,8 +8,11 @@ mod draw;
 mod format;
 mod key_bindings;
 mod model;
+mod mouse;
 mod poller;
 mod rates;
+mod rows;
+mod sort;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -21,6 +24,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ratatui::crossterm::event::Event;
+use ratatui::layout::Rect;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::app::{Mode, Screen};
@@ -37,6 +41,9 @@ use crate::output::escaped;
 /// Arguments of `top`.
 #[derive(Args)]
 pub(crate) struct TopArgs {
+    /// Leave the mouse to the terminal, such as for selecting text
+    #[arg(long)]
+    no_mouse: bool,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -53,12 +60,13 @@ pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let client = Arc::new(args.connect.client()?);
     let mut screen = Screen::new(client.place().to_owned(), client.now());
     // Connection errors are reported like those of other commands, before the terminal is taken over.
-    let snapshot = poller::read_snapshot(&client).await?;
+    let snapshot = poller::read_snapshot(&client, screen.pane).await?;
     screen.now = client.now();
     screen.take(snapshot);
     let mut feed = Feed::start(client.clone());
     let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
-    let mut console = Console::open(Theme { is_coloured: Paint::for_data().is_coloured() })?;
+    let theme = Theme { is_coloured: Paint::for_data().is_coloured() };
+    let mut console = Console::open(theme, !args.no_mouse)?;
     let mut events = terminal::events()?;
     let mut tick = tokio::time::interval(TOP_POLL_INTERVAL);
     loop {
@@ -67,7 +75,7 @@ pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
             event = events.recv() => {
                 screen.now = client.now();
                 let Some(event) = event else { break };
-                if !handle(&mut screen, &feed, &event) {
+                if !handle(&mut screen, &feed, &event, console.area()) {
                     break;
                 }
             }
@@ -88,10 +96,15 @@ pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Handles a terminal event; returns false to quit.
-fn handle(screen: &mut Screen, feed: &Feed, event: &Event) -> bool {
-    // A resize needs only the redraw that follows.
-    let Event::Key(key) = event else { return true };
-    match screen.press(*key) {
+fn handle(screen: &mut Screen, feed: &Feed, event: &Event, area: Rect) -> bool {
+    let wish = match event {
+        Event::Key(key) => screen.press(*key),
+        Event::Mouse(mouse) => screen.point(*mouse, area),
+        // A resize needs only the redraw that follows.
+        _ => None,
+    };
+    feed.watch(screen.pane);
+    match wish {
         Some(Effect::Quit) => false,
         Some(wish) => {
             feed.wish(wish);

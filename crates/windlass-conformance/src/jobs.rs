@@ -12,6 +12,7 @@ pub mod metadata;
 pub mod names;
 pub mod payload;
 pub mod precondition;
+pub mod schemas;
 pub mod steps;
 pub mod submit;
 pub mod ticket;

@@ -23,6 +23,7 @@
 mod suite;
 
 pub mod access;
+pub mod alerts;
 pub mod audit;
 pub mod audit_trail;
 pub mod claims;

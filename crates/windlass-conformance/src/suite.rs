@@ -88,6 +88,9 @@ macro_rules! suite {
         mod access {
             $crate::on_engines! { access; $($engine: $open),+ }
         }
+        mod alerts {
+            $crate::on_engines! { alerts; $($engine: $open),+ }
+        }
         mod audit {
             $crate::on_engines! { audit; $($engine: $open),+ }
             mod live {
@@ -156,6 +159,9 @@ macro_rules! suite {
             }
             mod children {
                 $crate::on_engines! { jobs_children; $($engine: $open),+ }
+                mod beside {
+                    $crate::on_engines! { jobs_children_beside; $($engine: $open),+ }
+                }
                 mod deletion {
                     $crate::on_engines! { jobs_children_deletion; $($engine: $open),+ }
                 }
@@ -211,10 +217,16 @@ macro_rules! suite {
             mod precondition {
                 $crate::on_engines! { jobs_precondition; $($engine: $open),+ }
             }
+            mod schemas {
+                $crate::on_engines! { jobs_schemas; $($engine: $open),+ }
+            }
             mod steps {
                 $crate::on_engines! { jobs_steps; $($engine: $open),+ }
                 mod signal {
                     $crate::on_engines! { jobs_steps_signal; $($engine: $open),+ }
+                }
+                mod stream {
+                    $crate::on_engines! { jobs_steps_stream; $($engine: $open),+ }
                 }
                 mod timer {
                     $crate::on_engines! { jobs_steps_timer; $($engine: $open),+ }
@@ -249,6 +261,9 @@ macro_rules! suite {
             $crate::on_engines! { reads; $($engine: $open),+ }
             mod explain {
                 $crate::on_engines! { reads_explain; $($engine: $open),+ }
+            }
+            mod history {
+                $crate::on_engines! { reads_history; $($engine: $open),+ }
             }
             mod job_types {
                 $crate::on_engines! { reads_job_types; $($engine: $open),+ }

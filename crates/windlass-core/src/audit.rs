@@ -94,6 +94,16 @@ events! {
     ScheduleRefused = "schedule.ops.refused", Warning, Operator;
     RetentionConfigured = "store.ops.retention_configured", Info, Operator;
     KeyRefused = "key.ops.refused", Warning, Operator;
+    ScheduleRestored = "schedule.ops.restored", Info, Operator;
+    AlertCreated = "alert.ops.created", Info, Operator;
+    AlertUpdated = "alert.ops.updated", Info, Operator;
+    AlertDeleted = "alert.ops.deleted", Info, Operator;
+    AlertPaused = "alert.ops.paused", Info, Operator;
+    AlertResumed = "alert.ops.resumed", Info, Operator;
+    AlertTested = "alert.ops.tested", Info, Operator;
+    AlertFired = "alert.ops.fired", Warning, Operator;
+    AlertRepeated = "alert.ops.repeated", Warning, Operator;
+    AlertResolved = "alert.ops.resolved", Info, Operator;
 }
 
 impl fmt::Display for AuditEvent {
@@ -106,12 +116,11 @@ impl FromStr for AuditEvent {
     type Err = FieldProblem;
 
     fn from_str(text: &str) -> Result<AuditEvent, FieldProblem> {
-        AuditEvent::ALL.iter().copied().find(|event| event.as_str() == text).ok_or_else(|| {
-            FieldProblem::Unknown {
-                value: text.to_owned(),
-                allowed: "the audit events listed in the documentation",
-            }
-        })
+        AuditEvent::ALL
+            .iter()
+            .copied()
+            .find(|event| event.as_str() == text)
+            .ok_or_else(|| FieldProblem::unknown(text, "the audit events listed in the documentation"))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::webhook_url::WebhookUrl;
 
 /// The type of callback jobs.
 pub const TYPE: &str = "windlass.callback";
-/// The queue of callback jobs.
+/// The queue of callback jobs, and of deliveries of alerts.
 pub const QUEUE: &str = "windlass.callbacks";
 /// The tag with the id of the finished job.
 pub const TAG: &str = "callback_of";
@@ -27,7 +27,7 @@ const HOUR: u64 = 60 * MINUTE;
 const WAITS: [u64; 9] =
     [5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
 /// Timeout of one attempt: a slower receiver should respond first and work afterwards.
-const ATTEMPT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const ATTEMPT_MAX: Duration = Duration::from_secs(60);
 /// How long delivery is tried.
 const LIFETIME: Duration = Duration::from_secs(7 * 24 * HOUR);
 
@@ -35,6 +35,19 @@ const LIFETIME: Duration = Duration::from_secs(7 * 24 * HOUR);
 pub fn retry_after(failures: u32) -> Option<Duration> {
     let place = usize::try_from(failures).ok()?.checked_sub(1)?;
     WAITS.get(place).map(|wait| Duration::from_secs(*wait))
+}
+
+/// The retry policy of deliveries.
+pub(crate) fn retry_policy() -> RetryPolicy {
+    RetryPolicy {
+        // The worker knows the delays; if a worker is lost, similar exponential delays apply.
+        strategy: Strategy::Custom,
+        initial_delay: Duration::from_secs(WAITS[0]),
+        max_delay: Duration::from_secs(WAITS[WAITS.len() - 1]),
+        multiplier: 6.0,
+        max_attempts: u32::try_from(WAITS.len()).expect("there are few") + 1,
+        ..RetryPolicy::standard()
+    }
 }
 
 /// The body of a callback: the three fields of Standard Webhooks.
@@ -74,15 +87,7 @@ pub fn delivery(job: &JobRecord, spec: &Spec, result: Option<&[u8]>) -> Option<N
         // A receiver that never responds delays only its own callbacks.
         concurrency_key: WebhookUrl::parse(&url).ok().map(|target| target.authority()),
         queue: QueueName::new(QUEUE).expect("it is a name"),
-        retry: Some(RetryPolicy {
-            // The worker knows the delays; if a worker is lost, similar exponential delays apply.
-            strategy: Strategy::Custom,
-            initial_delay: Duration::from_secs(WAITS[0]),
-            max_delay: Duration::from_secs(WAITS[WAITS.len() - 1]),
-            multiplier: 6.0,
-            max_attempts: u32::try_from(WAITS.len()).expect("there are few") + 1,
-            ..RetryPolicy::standard()
-        }),
+        retry: Some(retry_policy()),
         execution_timeout: Some(ATTEMPT_MAX),
         lifetime: Some(LIFETIME),
         metadata,

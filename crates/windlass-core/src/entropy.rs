@@ -1,7 +1,8 @@
 //! Randomness: the only module that generates it. Rules get the numbers they need as arguments.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use rand::rngs::{StdRng, SysRng};
 use rand::{Rng, SeedableRng};
@@ -13,15 +14,16 @@ pub struct Entropy(Mutex<Source>);
 #[derive(Debug)]
 struct Source {
     rng: StdRng,
-    /// The numbers since the last mark, and those that come again. `None` for unpredictable numbers, which never come
+    /// The numbers since the last marks, and those that come again. `None` for unpredictable numbers, which never come
     /// again.
     repeated: Option<Repeated>,
 }
 
 #[derive(Debug, Default)]
 struct Repeated {
-    /// `None` before the first mark.
-    since_mark: Option<Vec<u128>>,
+    /// By thread, from its first mark on: several threads of a store try something and may have to do it again, and
+    /// what another one has drawn meanwhile must not come again.
+    since_mark: HashMap<ThreadId, Vec<u128>>,
     next: VecDeque<u128>,
 }
 
@@ -38,18 +40,20 @@ impl Entropy {
         Entropy(Mutex::new(Source { rng, repeated: Some(Repeated::default()) }))
     }
 
-    /// Marks where a seeded source is now.
+    /// Marks where a seeded source is now, for the calling thread.
     pub fn mark(&self) {
         if let Some(repeated) = &mut self.lock().repeated {
-            repeated.since_mark.get_or_insert_default().clear();
+            repeated.since_mark.entry(thread::current().id()).or_default().clear();
         }
     }
 
-    /// A seeded source goes back to its mark: work that is done again gets the same numbers.
+    /// Gives back the numbers that the calling thread has drawn from a seeded source since its mark: work that is done
+    /// again gets the same ones, unless another thread was faster.
     pub fn back_to_mark(&self) {
-        if let Some(repeated) = &mut self.lock().repeated {
-            for bits in repeated.since_mark.iter_mut().flat_map(|numbers| numbers.drain(..).rev()) {
-                repeated.next.push_front(bits);
+        if let Some(Repeated { since_mark, next }) = &mut self.lock().repeated {
+            let drawn = since_mark.get_mut(&thread::current().id());
+            for bits in drawn.into_iter().flat_map(|numbers| numbers.drain(..).rev()) {
+                next.push_front(bits);
             }
         }
     }
@@ -64,7 +68,7 @@ impl Entropy {
         let mut draw = || (u128::from(rng.next_u64()) << 64) | u128::from(rng.next_u64());
         let Some(repeated) = repeated else { return draw() };
         let bits = repeated.next.pop_front().unwrap_or_else(draw);
-        if let Some(numbers) = &mut repeated.since_mark {
+        if let Some(numbers) = repeated.since_mark.get_mut(&thread::current().id()) {
             numbers.push(bits);
         }
         bits
@@ -98,6 +102,21 @@ mod tests {
         assert_eq!(take(1), numbers[1..2]);
         source.back_to_mark();
         assert_eq!(take(5), numbers[1..6]);
+    }
+
+    #[test]
+    fn a_thread_gives_back_only_what_it_has_drawn_itself() {
+        let source = Entropy::seeded(7);
+        source.mark();
+        let first = source.bits();
+        let draw = || {
+            source.mark();
+            source.bits()
+        };
+        let other = thread::scope(|scope| scope.spawn(draw).join().expect("it draws a number"));
+        source.back_to_mark();
+        assert_eq!(source.bits(), first);
+        assert_ne!(source.bits(), other);
     }
 
     #[test]

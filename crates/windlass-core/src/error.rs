@@ -9,8 +9,22 @@ use std::time::Duration;
 pub use invalid::{FieldProblem, Invalid};
 pub use store::{MoveError, OpenError, RestoreError, StoreError};
 
-use crate::job::{JobAction, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
+use crate::job::{AlertName, JobAction, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
 use crate::key::KeyId;
+
+/// A queue or tenant has reached its limit of unfinished jobs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
+pub struct TooDeep {
+    /// The queue or tenant.
+    pub scope: String,
+    /// Unfinished jobs now.
+    pub depth: u64,
+    /// The limit.
+    pub limit: u64,
+    /// When to try again.
+    pub retry_after: Duration,
+}
 
 /// A submission was refused; nothing was stored.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -53,17 +67,8 @@ pub enum SubmitError {
         existing: JobId,
     },
     /// The queue or tenant has reached its limit of unfinished jobs.
-    #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
-    TooDeep {
-        /// The queue or tenant.
-        scope: String,
-        /// Unfinished jobs now.
-        depth: u64,
-        /// The limit.
-        limit: u64,
-        /// When to try again.
-        retry_after: Duration,
-    },
+    #[error(transparent)]
+    TooDeep(#[from] TooDeep),
     /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
@@ -141,17 +146,8 @@ pub enum ActError {
         holder: JobId,
     },
     /// Redriving would exceed the limit of unfinished jobs of the queue or tenant.
-    #[error("{scope} holds {depth} unfinished jobs, the limit is {limit}: try again in {retry_after:?}")]
-    TooDeep {
-        /// The queue or tenant.
-        scope: String,
-        /// Unfinished jobs now.
-        depth: u64,
-        /// The limit.
-        limit: u64,
-        /// When to try again.
-        retry_after: Duration,
-    },
+    #[error(transparent)]
+    TooDeep(#[from] TooDeep),
     /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
@@ -193,6 +189,24 @@ impl From<SubmitError> for ScheduleError {
             refused => ScheduleError::Refused(Box::new(refused)),
         }
     }
+}
+
+/// An operation on an alert was refused; nothing changed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AlertError {
+    /// The alert does not exist, or belongs to another tenant.
+    #[error("no alert {0}")]
+    NotFound(AlertName),
+    /// A value is not allowed.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The caller may not do this.
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// The state machine has no such transition.

@@ -1,20 +1,19 @@
 //! A job as plain data. [`JobRecord`] is the small record that the rules read; [`Spec`] is the submitted data, which no
 //! rule reads. Nothing here does I/O.
 
-mod action;
 mod event;
 mod failure;
 mod graph;
-mod http_status;
 mod id;
 mod name;
-mod needed;
 mod parts;
 mod priority;
 mod rate;
 mod retry;
+mod saved_steps;
 mod spec;
 mod state;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod timer;
@@ -30,10 +29,11 @@ pub use event::{AttemptOutcome, JobAction, JobEvent};
 pub use failure::Token;
 pub use failure::{Category, ErrorCause, ErrorRecord, Failure, Origin};
 pub use failure::{cut, described};
+pub use failure::{error_pattern, fingerprint};
+pub use graph::NeededBy;
 pub use graph::{Need, depth_of, find_cycle};
 pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
-pub use name::{JobType, QueueName, ScheduleName, Tenant};
-pub use needed::NeededBy;
+pub use name::{AlertName, JobType, QueueName, ScheduleName, Tenant};
 pub use parts::{
     ChildGroup, ConcurrencyKey, Decided, GroupStrategy, Lane, Lease, Parent, Policy, Progress, RareFields,
     SuspendMode, Suspension, Timeouts, Wait,
@@ -41,9 +41,11 @@ pub use parts::{
 pub use priority::Priority;
 pub use rate::{Bucket, Rate};
 pub use retry::{JitterMode, RetryPolicy, Strategy};
+pub use saved_steps::{SavedStep, kept_before, ordered_steps};
 pub use spec::check_text;
 pub use spec::{Debounce, Dependency, JobMetadata, NewJob, Payload, PayloadDigest, Spec};
 pub use state::JobState;
+pub use stream::{StreamPlace, StreamTotals, check_chunks};
 pub use timer::{acts_at, spared, timer};
 pub use trace::{TraceHeaders, TraceId, Traceparent};
 pub use transition::start;

@@ -1,6 +1,7 @@
 //! The secrets of API keys as text: how they are created and parsed, and which hash is stored. The store decides what a
 //! key may do.
 
+mod job_token;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+pub use self::job_token::JobToken;
 use crate::entropy::Entropy;
 
 /// Prefix of every secret, so that scanners find leaked secrets.

@@ -1,12 +1,22 @@
 //! All limits of the system, each with its reason. Every limit is defined here.
 
+mod alerts;
 mod appends;
 mod attempts;
+mod children;
+mod history;
+mod schedules;
+mod schemas;
 
 use std::time::Duration;
 
+pub use self::alerts::*;
 pub use self::appends::*;
 pub use self::attempts::*;
+pub use self::children::*;
+pub use self::history::*;
+pub use self::schedules::*;
+pub use self::schemas::*;
 
 /// Largest payload, result or checkpoint unless configured: a size that a database row handles well.
 pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
@@ -126,7 +136,8 @@ pub const AGING_HEADS_PER_CLAIM: usize = 4_096;
 pub const AGING_HEADS_REMEMBERED: usize = 500_000;
 /// Lanes whose turn to be compared is remembered; if there are more, all are cleared.
 pub const AGING_LANES_REMEMBERED: usize = 200_000;
-/// Jobs changed by one maintenance commit, so that others never wait long for it: some 30 ms on SQLite, 100 on PostgreSQL.
+/// Jobs changed by one maintenance commit, so that others never wait long for it: some 30 ms on SQLite, 100 on
+/// PostgreSQL.
 pub const TICK_JOBS_PER_COMMIT: usize = 500;
 /// Of these, how many each duty may change even if the others have much to do, so that none waits for their end.
 pub const TICK_SHARE_MIN: usize = 100;
@@ -160,17 +171,15 @@ pub const EXPIRED_PAUSES_PER_COMMIT: usize = 200;
 pub const BUSY_JOBS_SCAN_MAX: usize = 5_000;
 /// Signals stored for a job that does not wait for them yet.
 pub const SIGNALS_KEPT_MAX: usize = 1_000;
+/// Steps listed in an error message: enough to see the mistake.
+pub const STEPS_NAMED_MAX: usize = 20;
 /// Checkpoints of one job; a job with more steps than this should be several jobs.
 pub const CHECKPOINTS_MAX: usize = 10_000;
 /// Bytes of all checkpoints of one job: a claim returns them together. Larger data belongs in file storage.
 pub const CHECKPOINTS_BYTES_MAX: usize = 64 << 20;
-/// Bytes of children's results that are read together; results beyond that are read child by child.
-pub const CHILD_RESULTS_BYTES_MAX: usize = 64 << 20;
 /// How often maintenance commits on an idle store while workers send heartbeats: half of the time after which a store
 /// without commits counts as not served.
 pub const SERVICE_SHOWN_EVERY: Duration = Duration::from_secs(5);
-/// Child groups of one job.
-pub const CHILD_GROUPS_MAX: u64 = 1_000;
 /// Queues or types that one worker subscribes to.
 pub const WORKER_NAMES_MAX: usize = 1_000;
 /// Bytes of all queue names, type names and texts of one worker, plus [`WORKER_NAME_OVERHEAD`] for each: a thousand
@@ -211,24 +220,24 @@ pub const CLOCK_CAUTION: Duration = Duration::from_secs(300);
 pub const LEASE_GRACE: Duration = Duration::from_secs(15);
 /// Default heartbeat interval.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-/// A handler faster than this finishes before a claim does. Its worker prefetches about as many jobs as its handlers
+/// A handler faster than this finishes before a claim does. Its worker claims ahead about as many jobs as its handlers
 /// run in this time, so that slots do not wait for claims.
 pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
-/// Slots from which on a worker may prefetch; with fewer, order matters more than speed.
+/// Slots from which on a worker may claim ahead; with fewer, order matters more than speed.
 pub const PREFETCH_FROM_SLOTS: usize = 10;
-/// Most prefetched jobs per slot: jobs in flight can share a commit.
+/// Most jobs claimed ahead per slot: jobs in flight can share a commit.
 pub const PREFETCH_PER_SLOT: usize = 8;
-/// Most prefetched jobs per queue of a worker: they are lost like running jobs if its process dies.
+/// Most jobs claimed ahead per queue of a worker: they are lost like running jobs if its process dies.
 pub const PREFETCH_MAX: usize = 400;
 /// Most slots per queue in one worker; more than any machine can run.
 pub const SLOTS_MAX: usize = 1_000_000;
-/// How long after its submission a run is part of the submission's trace. Later runs, and retries, are traces of their own
-/// that are linked to it: collectors decide about a trace within minutes, and cannot wait for it to end.
+/// How long after its submission a run is part of the submission's trace. Later runs, and retries, are traces of their
+/// own that are linked to it: collectors decide about a trace within minutes, and cannot wait for it to end.
 pub const TRACE_CHILD_MAX: Duration = Duration::from_secs(60 * 60);
-/// How long after its start a prefetched job is recorded as started, so that a later crash is charged to it. A handler
-/// fast enough for prefetching finishes long before, and costs no additional commit.
+/// How long after its start a job that was claimed ahead is recorded as started, so that a later crash is charged to
+/// it. A handler fast enough for claiming ahead finishes long before, and costs no additional commit.
 pub const START_NOTED_AFTER: Duration = Duration::from_millis(50);
-/// How long a prefetched job waits for a slot before it is released.
+/// How long a job that was claimed ahead waits for a slot before it is released.
 pub const PREFETCH_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Most jobs in one call of a batch handler: a claim returns no more.
 pub const BATCH_HANDLER_JOBS_MAX: usize = CLAIM_JOBS_MAX;
@@ -254,35 +263,10 @@ pub const CLAIM_WEIGHT_SHARE: usize = 16;
 pub const LIVE_EVENTS_MAX: usize = 4_096;
 /// Commits whose changes are kept for watchers; a watcher that falls further behind assumes that everything changed.
 pub const LIVE_CHANGES_MAX: usize = 1_024;
-/// Characters in a cron expression: enough for every useful list and range.
-pub const CRON_CHARS_MAX: usize = 256;
-/// Years searched for a day that matches a cron expression; the rarest, a 29th of February on a given weekday, occurs
-/// within them.
-pub const CRON_YEARS_SEARCHED: i16 = 40;
-/// Shortest interval of a schedule: a shorter one is a loop, not a schedule.
-pub const SCHEDULE_EVERY_MIN: Duration = Duration::from_secs(1);
-/// How late a run may start without counting as missed: timers are applied within a second, and a commit takes
-/// some time.
-pub const SCHEDULE_LATE_MAX: Duration = Duration::from_secs(2);
-/// Most missed runs that are caught up: enough for a weekend of hourly runs, few enough not to flood the queue.
-pub const SCHEDULE_MISSED_MAX: usize = 100;
 /// Largest result included in a callback; a larger one must be fetched.
 pub const CALLBACK_RESULT_BYTES_MAX: usize = 64 << 10;
 /// Schedules, push targets or metrics of names that a tenant may have even if others have taken all of them.
 pub const SHARE_GUARANTEED: usize = 20;
-/// Schedules in one store: all of them are held in memory.
-pub const SCHEDULES_MAX: usize = 10_000;
-/// Largest payload of a schedule's job: it is held in memory; larger data should be fetched by the handler.
-pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
-/// How long a schedule's run is retried if the queue is full, unless the next run comes first: long enough for a
-/// backlog to shrink, short enough that the job is not mistaken for a later run.
-pub const SCHEDULE_RETRY_MAX: Duration = Duration::from_secs(3600);
-/// Jobs of one schedule that are tracked because they must not overlap; normally one, plus those triggered by hand.
-pub const SCHEDULE_OPEN_JOBS_MAX: usize = 100;
-/// Schedules whose jobs one commit submits, so that claims never wait long for it.
-pub const TICK_SCHEDULES_PER_COMMIT: usize = 100;
-/// Future runs of a schedule that are shown.
-pub const SCHEDULE_RUNS_SHOWN: usize = 5;
 /// API keys in one store: all of them are held in memory.
 pub const API_KEYS_MAX: usize = 10_000;
 /// How often the use of an API key is recorded: once a minute is precise enough, and avoids a write per request.
@@ -300,6 +284,8 @@ pub const WAKEUP_LANES_MAX: usize = 32;
 pub const WAKEUPS_KEPT: usize = 64;
 /// How often a waiting process checks whether another process changed the file.
 pub const CROSS_PROCESS_EVERY: Duration = Duration::from_millis(20);
+/// Characters of an error message that its fingerprint depends on: later ones are details.
+pub const FINGERPRINT_CHARS: usize = 200;
 /// Minutes for which rates are stored.
 pub const RATE_MINUTES_KEPT: i64 = 61;
 /// How often past minutes are read again for rates: other nodes rarely add to them later.
@@ -420,6 +406,10 @@ pub const NODES_KEPT: usize = 4_096;
 pub const NOTICE_MAX: Duration = Duration::from_millis(250);
 /// Shortest interval between notifications to other nodes: commits in between share one.
 pub const NOTIFY_EVERY: Duration = Duration::from_millis(2);
+/// The same for a node that always has something to announce. Workers that are busy do not wait for it.
+pub const NOTIFY_EVERY_BUSY: Duration = Duration::from_millis(16);
+/// Notifications in a row after which a node always has something to announce.
+pub const NOTIFY_IN_A_ROW: u32 = 8;
 /// Rows in one commit of a move: enough that its fsync does not matter, few enough that a progress bar moves.
 pub const MOVE_ROWS_PER_COMMIT: usize = 2_000;
 /// Bytes of payloads and other data that one commit of a move holds in memory; one more row may exceed it.

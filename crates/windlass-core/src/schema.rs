@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::alert::{AlertFormat, AlertStatus};
 use crate::audit::AuditLevel;
 use crate::job::{Category, JitterMode, Strategy};
 use crate::schedule::{CatchUp, Overlap};
@@ -24,13 +25,15 @@ macro_rules! schema_of_words {
 }
 
 schema_of_words! {
-    Category, "Kind", "The category of an error.", Category::ALL.map(Category::as_str);
-    Strategy, "BackoffInput", "How delays grow.", ["constant", "linear", "exponential", "custom"];
-    CatchUp, "MissedWord", "What happens to missed runs.", ["skip", "once", "all"];
-    Overlap, "OverlapWord", "What happens if the previous run is not finished.", ["allow", "skip", "cancel"];
-    PauseMode, "PauseWord", "What happens to running jobs.", ["graceful", "aggressive"];
-    FairBy, "FairWord", "Between what a queue is shared fairly.", ["tenant"];
-    AuditLevel, "AuditWord", "Which audit records are kept.", ["all", "outcomes", "operators"];
-    BudgetPeriod, "PeriodWord", "The budget period.", ["day", "month"];
-    JitterMode, "Jitter", "Source of the jitter.", ["random", "hashed"];
+    Category, "ErrorCategory", "The category of an error.", Category::ALL.map(Category::as_str);
+    Strategy, "BackoffStrategy", "How delays grow.", ["constant", "linear", "exponential", "custom"];
+    CatchUp, "MissedRuns", "What happens to missed runs.", ["skip", "once", "all"];
+    Overlap, "Overlap", "What happens if the previous run is not finished.", ["allow", "skip", "cancel"];
+    PauseMode, "PauseMode", "What happens to running jobs.", ["graceful", "aggressive"];
+    FairBy, "Fairness", "Between what a queue is shared fairly.", ["tenant"];
+    AuditLevel, "AuditLevel", "Which audit records are kept.", ["all", "outcomes", "operators"];
+    BudgetPeriod, "BudgetPeriod", "The budget period.", ["day", "month"];
+    AlertFormat, "AlertFormat", "The format of an alert's messages.", ["webhook", "slack"];
+    AlertStatus, "AlertStatus", "Whether an alert fires.", ["ok", "firing"];
+    JitterMode, "JitterMode", "Source of the jitter.", ["random", "hashed"];
 }

@@ -2,6 +2,8 @@
 //! apply them: `command/claim.rs` and `command/submit.rs` enforce limits.
 
 pub mod patch;
+pub mod preview;
+mod schema;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::schema::{JobSchema, SchemaSteps};
 use crate::audit::{AuditEvent, AuditLevel};
 use crate::error::{FieldProblem, Invalid};
 pub use crate::job::Rate;
@@ -175,6 +178,10 @@ pub struct Push {
     /// How long one response may take; [`limits::PUSH_TIME_DEFAULT`] unless set, and never longer than an attempt may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
+    /// Whether jobs are sent as a claim has them, with their checkpoints, and the response may be an outcome of the worker
+    /// protocol: then they can have durable steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub durable: bool,
 }
 
 fn push_concurrency() -> u32 {
@@ -184,7 +191,7 @@ fn push_concurrency() -> u32 {
 impl Push {
     /// Pushes to this URL, with defaults for everything else.
     pub fn to(url: impl Into<String>) -> Push {
-        Push { url: url.into(), concurrency: push_concurrency(), timeout: None }
+        Push { url: url.into(), concurrency: push_concurrency(), timeout: None, durable: false }
     }
 
     /// How long one response may take.
@@ -310,6 +317,12 @@ pub struct TypeSettings {
     /// How long its jobs are kept after they ended; takes precedence over the queue's setting.
     #[serde(skip_serializing_if = "Retention::is_empty")]
     pub retention: Retention,
+    /// What payloads of its jobs must look like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_schema: Option<JobSchema>,
+    /// What results of its jobs must look like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_schema: Option<JobSchema>,
 }
 
 impl TypeSettings {
@@ -329,6 +342,11 @@ impl TypeSettings {
     pub fn check(&self) -> Result<(), Invalid> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
         self.retention.check()?;
+        for (field, schema) in
+            [("payload_schema", &self.payload_schema), ("result_schema", &self.result_schema)]
+        {
+            schema.as_ref().map_or(Ok(()), |schema| schema.check(field))?;
+        }
         check_text("success_event", self.success_event.as_deref(), limits::NAME_CHARS_MAX)?;
         check_text("exhausted_event", self.exhausted_event.as_deref(), limits::NAME_CHARS_MAX)?;
         self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))

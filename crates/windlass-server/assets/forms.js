@@ -1,4 +1,4 @@
-// Forms: a preview of the next runs while a schedule is typed, and the question before an action that cannot be undone.
+// Forms: a preview of the next runs while a schedule is typed, or of what a limit would have held back, and the question before an action that cannot be undone.
 const askFirst = (() => {
   "use strict";
   const find = (id) => document.getElementById(id);
@@ -6,15 +6,18 @@ const askFirst = (() => {
   // Milliseconds without typing after which the preview is requested.
   const PAUSE = 250;
   let [waiting, number] = [null, 0];
+  const TIMING = ["cron", "timezone", "every", "at"];
+  const LIMITS = ["max_running", "rate_count", "rate_per"];
   document.addEventListener("input", (event) => {
     const form = event.target.closest?.("[data-preview]");
-    if (!form || !["cron", "timezone", "every", "at"].includes(event.target.name)) return;
+    const names = [TIMING, LIMITS].find((all) => all.includes(event.target.name));
+    if (!form || !names) return;
     // One of the three kinds of timing: typing one clears the others.
     const kinds = { cron: ["every", "at"], every: ["cron", "at"], at: ["cron", "every"] };
     if (event.target.value) (kinds[event.target.name] ?? []).forEach((name) => { form.elements[name].value = ""; });
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      const fields = new URLSearchParams(["cron", "timezone", "every", "at"].map((name) => [name, form.elements[name].value]));
+      const fields = new URLSearchParams(names.map((name) => [name, form.elements[name].value]));
       const request = new XMLHttpRequest();
       const mine = ++number;
       request.open("GET", `${form.dataset.preview}?${fields}`);

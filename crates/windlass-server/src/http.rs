@@ -2,18 +2,20 @@
 
 mod app;
 mod dev;
+mod mcp;
 mod openapi;
+mod reference;
 mod reply;
 pub(crate) mod request;
 mod route;
 mod routes;
 mod schema;
 
-use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router};
 use tower::ServiceExt;
 use windlass::store::caller::Permission;
 pub(crate) use windlass_api::time::Span;
@@ -23,6 +25,7 @@ use self::reply::error::ApiError;
 pub(crate) use self::reply::trace::trace_of;
 use self::request::access::Access;
 pub(crate) use self::request::drain_body::is_slow;
+pub(crate) use self::request::json::decode;
 use self::request::middleware::stamp;
 pub(crate) use self::request::middleware::unreadable;
 use self::route::{Route, route};
@@ -57,13 +60,13 @@ fn routes(single: usize) -> Vec<Route> {
 /// Routes for submitters and workers; `single` is the maximum size of a body with one payload.
 #[rustfmt::skip]
 fn job_routes(single: usize) -> Vec<Route> {
-    use routes::jobs::{actions, bulk, details, graph};
+    use routes::jobs::{actions, bulk, details, graph, stream};
     vec![
         route(POST,   "/jobs",                        SUBMIT,     routes::jobs::submit,         "Submit a job").body_max(single).conflicts(),
         route(GET,    "/jobs",                        VIEW,       routes::jobs::list,           "List jobs"),
         route(POST,   "/jobs/batch",                  SUBMIT,     routes::jobs::submit_batch,   "Submit jobs, all or none").body_max(LARGE).conflicts(),
         route(POST,   "/jobs/bulk",                   MANAGE,     bulk::bulk,           "Act on all jobs that match a filter"),
-        route(GET,    "/jobs/{id}",                   VIEW,       routes::jobs::get,            "Get a job, or wait until it is final"),
+        route(GET,    "/jobs/{id}",                   VIEW,       routes::jobs::get,            "Get a job, or wait until it is final").for_tokens(),
         route(PATCH,  "/jobs/{id}",                   MANAGE,     actions::patch,           "Change a job's tags and other metadata").conflicts(),
         route(DELETE, "/jobs/{id}",                   MANAGE,     routes::jobs::delete,         "Delete a final job").conflicts(),
         route(POST,   "/jobs/{id}/submit",            MANAGE,     actions::submit,          "Submit a held job").conflicts(),
@@ -78,8 +81,10 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(GET,    "/jobs/{id}/events",            VIEW,       details::events,         "List a job's events"),
         route(GET,    "/jobs/{id}/children",          VIEW,       details::children,       "List a job's children"),
         route(GET,    "/jobs/{id}/logs",              READ_PAYLOAD, details::logs,           "Read a job's log"),
-        route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, details::result,         "Get a job's result"),
+        route(GET,    "/jobs/{id}/stream",            READ_PAYLOAD, stream::read,            "Read a job's partial output, or follow it").for_tokens(),
+        route(GET,    "/jobs/{id}/result",            READ_PAYLOAD, details::result,         "Get a job's result").for_tokens(),
         route(GET,    "/jobs/{id}/graph",             VIEW,       graph::graph,         "Get the graph of related jobs"),
+        route(POST,   "/jobs/{id}/tokens",            VIEW,       details::token,         "Make a token that reads this job"),
         route(GET,    "/jobs/{id}/explain",           VIEW,       details::explain,        "List the reasons why a job is not running"),
 
         route(POST,   "/workers",                     WORK,       routes::work::register,       "Register a worker"),
@@ -89,7 +94,8 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/outcomes",                    WORK,       routes::work::outcomes,       "Report the outcomes of attempts").body_max(LARGE).names(),
         route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       routes::work::checkpoint, "Save a checkpoint").body_max(single).conflicts(),
         route(POST,   "/jobs/{id}/checkpoints",       WORK,       routes::work::checkpoints,    "Save checkpoints, progress and log lines together").body_max(LARGE).conflicts(),
-        route(POST,   "/jobs/{id}/children",          WORK,       routes::work::children,       "Spawn children and wait for them").body_max(LARGE).conflicts(),
+        route(POST,   "/jobs/{id}/stream",            WORK,       routes::work::stream,         "Add to the partial output of a running job").body_max(LARGE).conflicts(),
+        route(POST,   "/jobs/{id}/children",          WORK,       routes::work::children,       "Spawn children, and wait for them or not").body_max(LARGE).conflicts(),
     ]
 }
 
@@ -122,13 +128,22 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/schedules/{schedule}",        VIEW,       routes::schedules::get,       "Get a schedule"),
         route(PUT,    "/schedules/{schedule}",        SCHEDULE,   routes::schedules::put,       "Create or replace a schedule").body_max(single),
         route(DELETE, "/schedules/{schedule}",        SCHEDULE,   routes::schedules::delete,    "Delete a schedule"),
+        route(POST,   "/schedules/{schedule}/restore", SCHEDULE,   routes::schedules::restore, "Create a deleted schedule again").conflicts(),
         route(POST,   "/schedules/{schedule}/pause",  SCHEDULE,   routes::schedules::pause,   "Pause a schedule").conflicts(),
         route(POST,   "/schedules/{schedule}/resume", SCHEDULE,   routes::schedules::resume,  "Resume a schedule").conflicts(),
         route(POST,   "/schedules/{schedule}/trigger", SCHEDULE,   routes::schedules::trigger, "Submit a schedule's job now").conflicts(),
+        route(GET,    "/alerts",                      VIEW,       routes::alerts::list,         "List alerts"),
+        route(GET,    "/alerts/{alert}",              VIEW,       routes::alerts::get,          "Get an alert"),
+        route(PUT,    "/alerts/{alert}",              CONFIGURE,  routes::alerts::put,          "Create or replace an alert"),
+        route(DELETE, "/alerts/{alert}",              CONFIGURE,  routes::alerts::delete,       "Delete an alert"),
+        route(POST,   "/alerts/{alert}/pause",        CONFIGURE,  routes::alerts::pause,        "Pause an alert").conflicts(),
+        route(POST,   "/alerts/{alert}/resume",       CONFIGURE,  routes::alerts::resume,       "Resume an alert").conflicts(),
+        route(POST,   "/alerts/{alert}/test",         CONFIGURE,  routes::alerts::test,         "Send a sample of an alert's messages").conflicts(),
         route(GET,    "/keys",                        ADMINISTER, routes::keys::list,           "List API keys"),
         route(POST,   "/keys",                        ADMINISTER, routes::keys::create,         "Create an API key"),
         route(DELETE, "/keys/{id}",                   ADMINISTER, routes::keys::revoke,         "Revoke an API key").conflicts(),
         route(GET,    "/stats",                       VIEW,       routes::operations::stats,       "Get counts, rates and costs"),
+        route(GET,    "/stats/history",               VIEW,       routes::history::history,     "Get rates, queue depth and latency over time"),
         route(GET,    "/audit",                       VIEW,       routes::audit::records,       "List audit records"),
         route(GET,    "/audit/head",                  ADMINISTER, routes::audit::head,          "Get the newest checkpoint of the audit chain"),
         route(GET,    "/events",                      VIEW,       routes::events::stream,       "Stream events"),
@@ -137,7 +152,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Check that the store can be reached").at_root().unready(),
         route(GET,    "/metrics",                     VIEW,       routes::prometheus::metrics,  "Metrics for Prometheus").at_root(),
         route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
-        route(GET,    "/docs",                        OPEN,       openapi::reference,   "This description as a web page").at_root(),
+        route(GET,    "/docs",                        OPEN,       reference::reference,   "This description as a web page").at_root(),
     ]
 }
 
@@ -152,24 +167,40 @@ fn dev_routes() -> Vec<Route> {
     ]
 }
 
+/// The route of the Model Context Protocol. It is not part of the HTTP API, so `/openapi.json` does not describe it.
+#[rustfmt::skip]
+fn mcp_routes(single: usize) -> Vec<Route> {
+    vec![
+        route(POST,   "/mcp",                         VIEW,       mcp::mcp,                     "Tools for agents").at_root().body_max(single),
+    ]
+}
+
 /// The whole router: the routes above and the dashboard. `is_secure` says that browsers connect over TLS.
 pub(crate) fn router(app: App, is_secure: bool) -> Router {
-    let routes = routes(single_bytes_max(&app));
+    let single = single_bytes_max(&app);
+    let routes = routes(single);
     app.set_counters(routes.iter().map(Route::counter).collect());
     let description = openapi::describe(&routes);
-    let page = openapi::page(&description);
-    app.set_documents(description.to_string(), page);
-    // Not described: no other server has them.
+    let reference = reference::Reference::new(&description);
+    app.set_documents(description.to_string(), reference);
+    // Not in `/openapi.json`: only `windlass dev` serves these routes.
     let dev = if app.dev().is_some() { dev_routes() } else { Vec::new() };
-    let mounted =
-        routes.into_iter().chain(dev).fold(Router::new(), |router, route| route.mount(router, &app));
+    let mount = |routes: Vec<Route>| {
+        let mounted = routes.into_iter().fold(Router::new(), |router, route| route.mount(router, &app));
+        mounted.with_state(app.clone())
+    };
+    let api: Router = mount(routes);
+    // Not in the state of the app, which the routes hold: neither would ever be freed.
+    let mcp = mount(mcp_routes(single)).layer(Extension(mcp::Api(api.clone())));
     let (pages, no_such_page) = dashboard::routers(app.clone(), is_secure);
-    mounted
-        .with_state(app.clone())
+    api.merge(mount(dev))
+        .merge(mcp)
         .merge(pages)
+        .merge(crate::guides::routes::router())
         .fallback(move |request| no_such_path(no_such_page, request))
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn(reply::compress::compress))
+        .layer(from_fn_with_state(app.clone(), request::cors::cors))
         .layer(from_fn_with_state((app, is_secure), stamp))
         .layer(from_fn(request::drain_body::discard))
 }

@@ -5,6 +5,7 @@
 mod dashboard;
 pub mod dev;
 pub mod exec;
+pub mod guides;
 pub mod http;
 pub mod limits;
 pub mod number;

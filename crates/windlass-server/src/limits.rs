@@ -126,6 +126,12 @@ pub const STREAM_ALIVE_EVERY: Duration = Duration::from_secs(15);
 pub const REQUESTS_PER_SECOND: u32 = 20_000;
 /// Burst of requests per key.
 pub const REQUESTS_BURST: u32 = 40_000;
+/// Requests per second with tokens of one job: they are in pages, which poll it.
+pub const TOKEN_REQUESTS_PER_SECOND: u32 = 50;
+/// Burst of requests with tokens of one job.
+pub const TOKEN_REQUESTS_BURST: u32 = 500;
+/// Callers whose requests are counted at a time, keys and tokens for themselves: each takes memory.
+pub const RATE_BUCKETS_MAX: usize = windlass::limits::API_KEYS_MAX;
 
 /// Time to connect to one address of a receiver, including the handshake; then the next is tried.
 pub const CALL_CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -223,3 +229,24 @@ pub const COMPRESS_LEVEL: u32 = 1;
 /// Failed jobs and dead letters counted one by one, since no counter knows which were redriven; "499+" is enough, and takes
 /// one query each.
 pub const UNRESOLVED_COUNTED: usize = 499;
+
+/// Characters of a search in the reference: more than anybody types, and little enough to repeat in the page.
+pub const SEARCH_CHARS_MAX: usize = 200;
+
+/// Bytes of one answer of the API that a tool of `/mcp` reads: a page of jobs with their results.
+pub const MCP_READ_BYTES_MAX: usize = 32 << 20;
+/// Bytes of a tool's answer: some 30,000 tokens, beyond which a model does not read it with care.
+pub const MCP_ANSWER_BYTES_MAX: usize = 128 << 10;
+/// Characters of one text in a tool's answer.
+pub const MCP_TEXT_CHARS_MAX: usize = 4_000;
+/// Items of one list in a tool's answer.
+pub const MCP_ITEMS_MAX: usize = 100;
+
+/// How long a token for one job is valid if nothing is said: a visit to a page.
+pub(crate) const JOB_TOKEN_DEFAULT: Duration = Duration::from_secs(15 * 60);
+/// How long browsers remember which requests a page may send, in seconds.
+pub(crate) const CORS_MAX_AGE_SECS: u32 = 600;
+/// Characters of a field that a refusal names: a caller can find it by them, and cannot have a large body sent back.
+pub(crate) const REFUSED_FIELD_CHARS_MAX: usize = 256;
+/// Characters of the reason for a refused field: enough for the names of all fields of a body.
+pub(crate) const REFUSAL_CHARS_MAX: usize = 1_000;

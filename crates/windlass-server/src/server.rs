@@ -41,6 +41,8 @@ pub struct Options {
     pub store: StorePlace,
     /// The clock of a server for development, which has routes to move it; `None` for every other server.
     pub dev_clock: Option<Arc<JumpClock>>,
+    /// Sites whose pages may read jobs with tokens, such as `https://shop.example`.
+    pub browser_origins: Vec<String>,
 }
 
 impl Default for Options {
@@ -53,6 +55,7 @@ impl Default for Options {
             connections_max: limits::CONNECTIONS_MAX,
             store: StorePlace::default(),
             dev_clock: None,
+            browser_origins: Vec::new(),
         }
     }
 }
@@ -109,6 +112,7 @@ impl Listening {
         let is_secure = tls.is_some() || options.behind_proxy;
         let (app, connections_max) =
             (App::new(store, options.store, is_local, options.dev_clock), options.connections_max);
+        app.set_browser_origins(options.browser_origins);
         let has_addresses = !address.ip().is_loopback() && !options.behind_proxy;
         Ok(Server { app, listener, tls, is_secure, has_addresses, address, connections_max })
     }

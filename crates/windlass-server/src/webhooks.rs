@@ -1,9 +1,12 @@
-//! Outgoing calls: callbacks for final jobs, and push queues whose jobs are posted to a URL. Receivers are not trusted:
-//! targets are checked, and responses are limited. Redirects are not followed, proxies from the environment are not used,
-//! and responses are not shown, except as a job's own result.
+//! Outgoing calls: callbacks for final jobs, messages of alerts, and jobs of queues with a push target, which are
+//! posted to its URL. Receivers are not trusted: targets are checked, and responses are limited. Redirects are not
+//! followed, proxies from the environment are not used, and responses are not stored, except as a job's own result or,
+//! from a durable target, as the outcome.
 
+pub mod alert;
 pub mod callback;
 pub mod client;
+mod durable;
 pub mod outcome;
 pub mod push;
 pub mod resolve;
@@ -17,8 +20,8 @@ use windlass::Store;
 
 pub use client::WebhookClient;
 
-/// Delivers callbacks and pushes jobs until `shutdown` completes; then running calls have a short time to finish, and their
-/// jobs are released otherwise.
+/// Delivers callbacks and messages of alerts, and pushes jobs, until `shutdown` completes; then running calls have a
+/// short time to finish, and their jobs are released otherwise.
 pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
     let stop = CancellationToken::new();
     let stopping = async {

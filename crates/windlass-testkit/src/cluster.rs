@@ -183,6 +183,30 @@ impl Cluster {
         self.control(&["-w", "promote"]);
     }
 
+    /// Returns once a commit on this primary waits for a standby: from then on nobody hears of a commit there.
+    pub fn wait_until_nothing_is_committed(&self) {
+        while self.query("SELECT count(*) FROM pg_stat_replication") != "0" {}
+        let mut command = as_user(&binary("psql"));
+        command.env("PGAPPNAME", "probe").args(["-U", "windlass", "-q", "-h"]).arg(&self.folder);
+        command.args(["-c", "SELECT pg_logical_emit_message(true, 'probe', '')", "postgres"]);
+        let mut probe = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("psql runs");
+        let waits =
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'probe' AND wait_event = 'SyncRep'";
+        while self.query(waits).is_empty() {
+            assert!(probe.try_wait().expect("psql can be waited for").is_none(), "the old primary commits");
+        }
+        probe.kill().expect("psql can be ended");
+        probe.wait().expect("psql ends");
+    }
+
+    /// Makes this server, which is stopped, a standby of another one, in the same place.
+    pub fn follow(&self, primary: &Cluster) {
+        let data = self.folder.join("data");
+        std::fs::remove_dir_all(&data).expect("the files can be removed");
+        primary.copy_to(&data);
+        self.control(&["-w", "-l", "/dev/null", "-o", self.options.as_str(), "start"]);
+    }
+
     /// Sets an option of a server that runs.
     pub fn set(&self, option: &str, value: &str) {
         self.query(&format!("ALTER SYSTEM SET {option} = '{value}'"));
@@ -236,16 +260,20 @@ impl Cluster {
     /// A standby of this server, which from here on waits for it at every commit.
     pub fn standby(&self) -> Cluster {
         let folder = new_folder();
-        let data = folder.join("data");
+        self.copy_to(&folder.join("data"));
+        Cluster::kept(folder, &[], &[])
+    }
+
+    /// Copies the files of this server, which runs, for a standby.
+    fn copy_to(&self, data: &Path) {
         let copied = as_user(&binary("pg_basebackup"))
             .args(["-U", "windlass", "-h"])
             .arg(&self.folder)
             .args(["-R", "-X", "stream", "-c", "fast", "-D"])
-            .arg(&data)
+            .arg(data)
             .output()
             .expect("pg_basebackup runs");
         assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
-        Cluster::kept(folder, &[], &[])
     }
 }
 

@@ -25,16 +25,21 @@ impl InProcessServer {
 
     /// The same on this address.
     pub fn on(store: Store, listen: SocketAddr) -> InProcessServer {
-        InProcessServer::start(store, listen, false)
+        InProcessServer::with_options(store, Options { listen, ..Options::default() })
+    }
+
+    /// The same with options of the test's.
+    pub fn with_options(store: Store, options: Options) -> InProcessServer {
+        InProcessServer::start(store, options, false)
     }
 
     /// The same with the store's maintenance, as `windlass serve` runs it.
     pub fn with_maintenance(store: Store, listen: SocketAddr) -> InProcessServer {
-        InProcessServer::start(store, listen, true)
+        InProcessServer::start(store, Options { listen, ..Options::default() }, true)
     }
 
-    fn start(store: Store, listen: SocketAddr, is_maintained: bool) -> InProcessServer {
-        let server = at_once(Server::bind(store.clone(), Options { listen, ..Options::default() })).unwrap();
+    fn start(store: Store, options: Options, is_maintained: bool) -> InProcessServer {
+        let server = at_once(Server::bind(store.clone(), options)).unwrap();
         let (url, address) = (server.url(), server.address());
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = server.run(async { drop(stopped.await) });

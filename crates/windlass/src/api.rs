@@ -37,7 +37,9 @@ use crate::store::command::settings::Configured;
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::command::worker::NewWorker;
 use crate::store::documents::config::{Config, Worker};
-use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
+use crate::store::documents::schedules::{
+    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef,
+};
 use crate::store::engine::RecordQuery;
 use crate::store::environment::Environment;
 use crate::store::filter::Filter;
@@ -49,6 +51,7 @@ use crate::store::query::list::{ListRequest, Page};
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::snapshot::Snapshot;
 use crate::store::query::stats::Stats;
+use crate::store::query::stream::StreamPage;
 
 /// The future that a verb returns; boxed, so that there can be an `Arc<dyn Api>`.
 pub type ApiFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -162,6 +165,8 @@ api! { 'a;
     fn checkpoints(id: JobId) -> Result<Option<Vec<Checkpoint>>, StoreError>;
     /// The log lines of a job after a number.
     fn logs(id: JobId, after: u64) -> Result<Option<Vec<(u64, LogLine)>>, StoreError>;
+    /// The output that a job has streamed after a number; waits for some while there is none and the job is not final.
+    fn stream(id: JobId, after: u64, limit: usize, wait: Duration) -> Result<Option<StreamPage>, StoreError>;
     /// The result of a job.
     fn result(id: JobId) -> Result<Option<JobResult>, StoreError>;
     /// The groups of children of a job.
@@ -191,7 +196,7 @@ api! { 'a;
     fn heartbeat_wait(worker: WorkerId, beats: Vec<HeartbeatItem>, wait: Duration) -> Result<HeartbeatReply, WorkError>;
     /// Reports how attempts ended.
     fn finish(worker: WorkerId, reports: Vec<Report>) -> Result<Vec<Finish>, WorkError>;
-    /// Writes checkpoints, progress or log lines for a running job, all or none.
+    /// Writes checkpoints, progress, log lines or output for a running job, all or none.
     fn record(lease: LeaseRef, writes: Vec<AttemptWrite>) -> Result<(), WorkError>;
     /// Creates a group of children for a running job, which is parked until they end if it asks for that.
     fn spawn_with(lease: LeaseRef, group: NewGroup, options: SpawnOptions) -> Result<Spawned, WorkError>;
@@ -217,6 +222,10 @@ api! { 'a;
     fn put_schedule(name: ScheduleName, new: NewSchedule) -> Result<PutSchedule, ScheduleError>;
     /// Deletes a schedule.
     fn delete_schedule(which: ScheduleRef) -> Result<(), ScheduleError>;
+    /// Creates a deleted schedule again.
+    fn restore_schedule(which: ScheduleRef) -> Result<Arc<Schedule>, ScheduleError>;
+    /// The deleted schedules that can be restored, latest first.
+    fn deleted_schedules() -> Result<Vec<DeletedSchedule>, StoreError>;
     /// Pauses a schedule; whether that changed anything.
     fn pause_schedule(which: ScheduleRef, how: PauseSchedule) -> Result<bool, ScheduleError>;
     /// Resumes a schedule; whether it was paused.

@@ -13,7 +13,7 @@ pub mod workload;
 
 pub use crate::store::engines::baseline::Baseline;
 #[cfg(feature = "postgres")]
-pub use crate::store::engines::postgres::{baseline as postgres_floor, endpoint, plain};
+pub use crate::store::engines::postgres::baseline::{self as postgres_floor, endpoint, plain};
 #[cfg(feature = "sqlite")]
 pub use crate::store::engines::sqlite::baseline as sqlite_floor;
 pub use figure::{Figure, Times, rate};

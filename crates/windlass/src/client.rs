@@ -6,6 +6,7 @@ mod builder;
 mod handle;
 mod pauses;
 mod schedule;
+mod stream;
 
 use std::sync::Arc;
 
@@ -18,12 +19,14 @@ pub use builder::{IntoDependency, JobBuilder, Submit};
 pub use handle::{Handle, JobHandle, ResultError};
 pub use pauses::ActionResult;
 pub use schedule::{ScheduleBuilder, ScheduleHandle, Trigger};
+pub use stream::JobStream;
 
 pub use crate::schedule::{CatchUp, Overlap};
 pub use crate::store::command::actions::{Patch, Suspend};
 pub use crate::store::command::pause::Pause;
 pub use crate::store::command::redrive::Redrive;
 pub use crate::store::documents::schedules::PauseSchedule;
+pub use crate::store::query::stream::StreamChunk;
 
 use crate::api::Api;
 use crate::error::{OpenError, StoreError, SubmitError};

@@ -1,5 +1,5 @@
 //! The context of a running job: durable steps, sleeping and waiting without a slot, children, checkpoints, progress,
-//! logs. Every write checks the job's fence, so a handler that lost its lease writes nothing.
+//! logs, output. Every write checks the job's fence, so a handler that lost its lease writes nothing.
 
 mod batch_mode;
 mod blocking;
@@ -13,6 +13,7 @@ mod reopen;
 mod save;
 mod step;
 mod step_order;
+mod stream;
 mod wait;
 mod with_outcome;
 
@@ -39,6 +40,7 @@ use quiet::{Kind, Polled};
 use save::failed;
 pub(crate) use save::refused_job;
 use step_order::Order;
+use stream::StreamBuffer;
 pub use wait::First;
 use with_outcome::WithOutcome;
 
@@ -81,7 +83,7 @@ pub enum CrashPoint {
     BeforeSpawn,
     /// After children were spawned, while the job waits for them.
     AfterSpawn,
-    /// Before the handler sleeps or waits for a signal; the end of the wait is already saved.
+    /// Before the job parks for a sleep or a signal. The end of the wait is saved only if another call was saved since.
     BeforePark,
     /// After the handler has finished, before its outcome is reported.
     BeforeFinish,
@@ -150,6 +152,7 @@ struct Shared {
     /// Records of sleeps and groups that lost their place because the job parks on several of them.
     unplaced: Mutex<Vec<(String, Vec<u8>)>>,
     with_outcome: WithOutcome,
+    stream: StreamBuffer,
     stop: Mutex<Option<HandlerExit>>,
     stopped: Notify,
 }
@@ -181,6 +184,7 @@ impl Cx {
             cost_cents: AtomicI64::new(0),
             unplaced: Mutex::default(),
             with_outcome: WithOutcome::default(),
+            stream: StreamBuffer::default(),
             stop: Mutex::new(None),
             stopped: Notify::new(),
         }))
@@ -252,8 +256,8 @@ impl Cx {
         self.0.claimed.job.lease.map_or(Timestamp::MAX, |lease| lease.deadline_at)
     }
 
-    /// A number that grows with every claim, and when a running job is suspended or cancelled. Use it in conditional writes to other systems, so that a stale attempt
-    /// fails there as well.
+    /// A number that grows with every claim, and when a running job is suspended or cancelled. Use it in conditional
+    /// writes to other systems, so that a stale attempt fails there as well.
     pub fn fence(&self) -> Fence {
         self.0.claimed.job.fence
     }
@@ -372,7 +376,7 @@ impl Cx {
         self.0.has_started.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the handler has started but the store may not know, because the job was prefetched.
+    /// Whether the handler has started but the store may not know, because the job was claimed ahead.
     pub(crate) fn has_started_unnoticed(&self) -> bool {
         self.0.claimed.job.has.claim_ahead && self.0.has_started.load(Ordering::Relaxed)
     }
@@ -446,7 +450,7 @@ impl Cx {
     }
 
     /// Called before the handler starts: all current copies belong to the worker.
-    pub(crate) fn start(&self) {
+    pub(crate) fn mark_started(&self) {
         self.0.holders.store(Arc::strong_count(&self.0), Ordering::Relaxed);
     }
 

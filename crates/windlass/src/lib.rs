@@ -89,7 +89,8 @@ pub mod testing;
 pub mod worker;
 
 pub use windlass_core::{
-    audit, callback, entropy, error, job, key, limits, schedule, settings, similar, ticket, webhook_url,
+    alert, audit, callback, entropy, error, job, key, limits, schedule, settings, similar, ticket,
+    webhook_url,
 };
 
 pub use api::Api;

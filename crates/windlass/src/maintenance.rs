@@ -1,6 +1,6 @@
 //! Background maintenance of a store: promotes delayed jobs, reaps lost leases, expires jobs, ends pauses, submits
-//! scheduled jobs, seals the audit trail, prunes. Any number of processes may run it on one store; every task is a
-//! conditional change, so concurrent runs have no additional effect.
+//! scheduled jobs, seals the audit trail, rolls statistics up, decides about alerts, prunes. Any number of processes
+//! may run it on one store; every task is a conditional change, so concurrent runs have no additional effect.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,21 +10,34 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::Store;
-use crate::store::command::audit_chain::SealReport;
+use crate::store::command::alert::evaluate::AlertReport;
+use crate::store::command::maintenance::audit_chain::SealReport;
+use crate::store::command::maintenance::roll_up::RollUpReport;
 
 /// How often final jobs are scanned for pruning.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// How often maintenance looks whether a minute is over and is to be sampled.
+const ROLL_UP_EVERY: Duration = Duration::from_secs(10);
 /// Pause after a store error.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs all tasks until `shutdown` resolves.
 ///
 /// Sleeps until the next timer, at most a second, so that no timer is late by more than that; an idle store is
-/// read once a second. Pruning and sealing run concurrently: a million old jobs must not delay a lost lease.
+/// read once a second. Pruning, sealing, statistics and alerts run concurrently with timers: a million old jobs must
+/// not delay a lost lease.
 pub async fn run(store: &Store, shutdown: impl Future<Output = ()>) {
     tokio::select! {
         () = shutdown => {}
-        ((), (), ()) = async { tokio::join!(run_timers(store), run_pruner(store), run_sealer(store)) } => {}
+        _ = async {
+            tokio::join!(
+                run_timers(store),
+                run_pruner(store),
+                run_sealer(store),
+                run_roller(store),
+                run_alerts(store)
+            )
+        } => {}
     }
 }
 
@@ -42,6 +55,22 @@ async fn run_timers(store: &Store) {
 /// Prunes old jobs, until the store has stopped.
 async fn run_pruner(store: &Store) {
     while let Some(pause) = pause_after(store.prune().await.map(|_| PRUNE_EVERY)) {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Rolls statistics up, until the store has stopped. Runs separately, because it waits for a reader.
+async fn run_roller(store: &Store) {
+    let pause = |rolled: RollUpReport| if rolled.has_more { Duration::ZERO } else { ROLL_UP_EVERY };
+    while let Some(pause) = pause_after(store.roll_up().await.map(pause)) {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Decides about alerts, until the store has stopped. Runs separately, because it waits for a reader.
+async fn run_alerts(store: &Store) {
+    let pause = |checked: AlertReport| if checked.has_more { Duration::ZERO } else { limits::ALERTS_EVERY };
+    while let Some(pause) = pause_after(store.check_alerts().await.map(pause)) {
         tokio::time::sleep(pause).await;
     }
 }

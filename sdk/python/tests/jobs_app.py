@@ -251,6 +251,27 @@ async def says(text: str, cx: Cx) -> str:
     return text
 
 
+@app.job("story", retry=QUICK)
+async def story(words: list[str], cx: Cx) -> int:
+    async def plan() -> None:
+        await cx.stream({"plan": len(words)})
+
+    await cx.step("plan", plan)
+    for word in words:
+        await cx.stream(word)
+    if cx.attempt == 1:
+        raise RuntimeError("once")
+    return len(words)
+
+
+@app.job("story.sync")
+def story_sync(words: list[str], cx: SyncCx) -> None:
+    for word in words:
+        cx.stream(word)
+    cx.sleep("10ms")
+    cx.stream("end")
+
+
 @app.job("stubborn")
 def stubborn(_: None) -> None:
     effect("stubborn")
@@ -282,3 +303,12 @@ async def coroutine(_: None, cx: Cx) -> Any:
         return 1
 
     return await cx.step("work", work())  # type: ignore[call-overload]
+
+
+@app.job("side_by_side")
+async def side_by_side(_: None, cx: Cx) -> list[Any]:
+    """Two groups at once, a child that nobody waits for, and a race of a group and a sleep."""
+    started = await cx.start(double.child(5))
+    groups = await asyncio.gather(cx.spawn([double.child(1)]), cx.spawn([double.child(2)], name="second"))
+    first = await cx.race(cx.wait_any(["never"], timeout="1ms"), cx.sleep("1h"))
+    return [*(group.all() for group in groups), first.side, started]

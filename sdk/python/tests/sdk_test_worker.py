@@ -162,6 +162,10 @@ class Program:
     async def log(self, one: dict[str, Any], _: str) -> None:
         await self.cx.log(*one["log"])
 
+    async def stream(self, one: dict[str, Any], _: str) -> None:
+        for chunk in one["stream"]:
+            await self.cx.stream(chunk)
+
     async def cost(self, one: dict[str, Any], _: str) -> None:
         self.cx.cost(one["cost"])
 
@@ -186,7 +190,7 @@ OPERATIONS: dict[str, Callable[[Program, dict[str, Any], str], Any]] = {
     "children": Program.children, "checkpoint": Program.checkpoint, "together": Program.together, "fail": Program.fail,
     "raise": Program.raise_, "snooze": Program.snooze, "kill": Program.kill, "until_stopped": Program.until_stopped,
     "pause": Program.pause, "versions": Program.versions, "follow_up": Program.follow_up, "progress": Program.progress,
-    "log": Program.log, "cost": Program.cost, "note": Program.note, "return": Program.return_,
+    "log": Program.log, "stream": Program.stream, "cost": Program.cost, "note": Program.note, "return": Program.return_,
     "return_got": Program.return_got, "return_checkpoint": Program.return_checkpoint, "return_bytes": Program.return_bytes,
 }
 

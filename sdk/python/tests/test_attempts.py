@@ -17,12 +17,13 @@ from conftest import until
 from jobs_app import process_fails
 from pydantic import BaseModel, Field
 
-from windlass_sdk import Cx, Permanent, Snooze, StepFailed, SyncCx, Windlass
+from windlass_sdk import Cx, JobError, Permanent, Snooze, StepFailed, SyncCx, Windlass
 from windlass_sdk import codec
 from windlass_sdk.durable import core, waiting
 from windlass_sdk.durable.children import results_of
 from windlass_sdk.duration import moment_text
 from windlass_sdk.inline import InlineBackend
+from windlass_sdk.schemas import type_settings
 from windlass_sdk.work.attempt import Attempt, Settings
 from windlass_sdk.work.processes import Ended, Processes, run_by_name
 
@@ -270,3 +271,131 @@ def test_costs_are_booked_in_whole_cents() -> None:
         return (await ended(attempt_of(costs, Settings(), payload=parts)) or {}).get("cost_cents")
 
     assert [asyncio.run(use(parts)) for parts in (0, 3, 4)] == [None, 2, 2]
+
+
+def test_the_first_of_a_race_is_the_same_in_every_attempt() -> None:
+    app = Windlass()
+
+    @app.job("race")
+    async def racing(_: None, cx: Cx) -> list[Any]:
+        first = await cx.race(cx.wait_signal("paid"), cx.sleep("3d"))
+        return [first.side, first.left, await cx.step("after", lambda: 1)]
+
+    parked = racing.run_inline(None, now_ms=0)
+    assert parked.park["any"][0] == {"signal": "paid", "step": "signal:paid#l1"}
+    paid = racing.run_inline(None, saved={**parked.saved, "signal:paid#l1": {"signal": 5}}, now_ms=0)
+    assert paid.result == ["left", 5, 1]
+    # The sleep is over by now; the winner is the one of before.
+    assert paid.saved["sleep:#r1"]["left_out"]
+    late = racing.run_inline(None, saved=dict(paid.saved), now_ms=10**12)
+    assert late.result == paid.result
+    slept = racing.run_inline(None, saved=dict(parked.saved), now_ms=10**12)
+    assert slept.result == ["right", None, 1]
+
+
+def test_the_first_of_several_signals_is_heard() -> None:
+    app = Windlass()
+
+    async def heard(cx: Cx) -> Any:
+        return await cx.wait_any(["paid", "cancelled"], timeout="1h")
+
+    @app.job("any")
+    async def waiting(_: None, cx: Cx) -> Any:
+        return await heard(cx)
+
+    @app.job("any_sync")
+    def waiting_sync(_: None, cx: SyncCx) -> Any:
+        return cx.wait_any(["paid", "cancelled"], timeout="1h")
+
+    for job in (waiting, waiting_sync):
+        parked = job.run_inline(None, now_ms=0)
+        assert [one["signal"] for one in parked.park["any"]] == ["paid", "cancelled"]
+        cancelled = job.run_inline(None, saved={**parked.saved, "signal:cancelled": {"signal": 1}}, now_ms=0)
+        assert cancelled.result == ["cancelled", 1]
+        late = job.run_inline(None, saved={**parked.saved, "signal:paid": {"timeout": True}}, now_ms=0)
+        assert (late.outcome, late.result) == ("completed", None)
+
+
+def test_a_child_that_is_not_waited_for_is_a_step() -> None:
+    app = Windlass()
+
+    @app.job("mail")
+    async def mail(to: str) -> None: ...
+
+    @app.job("starts")
+    async def starts(_: None, cx: Cx) -> list[str]:
+        return [await cx.start(mail.child("ada")), await cx.start(mail.child("bob"))]
+
+    @app.job("starts_sync")
+    def starts_sync(_: None, cx: SyncCx) -> list[str]:
+        return [cx.start(mail.child("ada")), cx.start(mail.child("bob"))]
+
+    for job in (starts, starts_sync):
+        done = job.run_inline(None)
+        assert done.result == ["start mail/0", "start mail#2/0"]
+        assert [one["jobs"][0]["payload"] for one in done.started] == ["ada", "bob"]
+        again = job.run_inline(None, saved=dict(done.saved))
+        assert (again.result, again.started) == (done.result, [])
+
+
+class SchemaOrder(BaseModel):
+    id: int
+    lines: list[str] = Field(default_factory=list)
+
+
+def test_the_schemas_of_a_type_are_those_of_its_annotations() -> None:
+    app = Windlass()
+
+    @app.job("order")
+    async def order(o: SchemaOrder) -> int:
+        return o.id
+
+    @app.job("anything")
+    async def anything(value: Any) -> None: ...
+
+    settings = type_settings(order)
+    assert settings["payload_schema"]["required"] == ["id"] and settings["result_schema"] == {"type": "integer"}
+    assert type_settings(anything) == {"payload_schema": None, "result_schema": None}
+
+
+def test_output_is_kept_in_order_and_too_much_of_it_waits() -> None:
+    @Windlass().job("writes")
+    async def writes(_: None, cx: Cx) -> None:
+        for number in range(2_500):
+            await cx.stream(number)
+        with pytest.raises(Permanent, match="the limit is 65536"):
+            await cx.stream("x" * 65_535)
+        with pytest.raises(Permanent, match="cannot be written as JSON"):
+            await cx.stream(float("nan"))
+
+    async def use() -> list[Any]:
+        attempt = attempt_of(writes, Settings())
+        outcome = await ended(attempt)
+        assert outcome is not None and outcome["outcome"] == "completed"
+        backend = attempt.calls.backend._backend
+        assert isinstance(backend, InlineBackend)
+        rest = outcome["stream"]
+        assert len(rest["chunks"]) <= 1_000
+        return [*backend.output[:rest["offset"]], *rest["chunks"]]
+
+    assert asyncio.run(use()) == list(range(2_500))
+
+
+def test_output_that_cannot_be_sent_for_now_is_sent_with_the_outcome() -> None:
+    @Windlass().job("writes")
+    async def writes(_: None, cx: Cx) -> None:
+        await cx.stream("a")
+        await asyncio.sleep(0.01)
+        await cx.stream("b")
+
+    async def use() -> None:
+        attempt = attempt_of(writes, Settings())
+
+        async def away(offset: int, chunks: Sequence[str]) -> None:
+            raise JobError("the server is away", code="not_written")
+
+        attempt.calls.backend.output._write = away
+        outcome = await ended(attempt)
+        assert outcome is not None and outcome["stream"] == {"offset": 0, "chunks": ["a", "b"]}
+
+    asyncio.run(use())

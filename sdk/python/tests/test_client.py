@@ -18,7 +18,7 @@ from conftest import Server, WorkerProcess
 from jobs_app import Order, double, order
 
 from windlass_sdk import (
-    Cx, InvalidSignature, JobFailed, Permanent, StepFailed, Unreachable, Windlass, verify_headers, verify_webhook,
+    ApiError, Cx, InvalidSignature, JobFailed, Permanent, StepFailed, Unreachable, Windlass, verify_headers, verify_webhook,
 )
 from windlass_sdk import codec, duration
 from windlass_sdk.errors import failure_of
@@ -51,6 +51,30 @@ def test_handles_are_typed_and_wait(server: Server, worker: WorkerProcess) -> No
     asyncio.run(use())
 
 
+def test_output_is_followed_and_starts_over_after_a_failure(server: Server, worker: WorkerProcess) -> None:
+    words = [f"wörd {number}" for number in range(2_500)]
+
+    async def use() -> None:
+        app = Windlass(server.url)
+        said = await app.submit("story", words, retry={"strategy": "constant", "initial_delay": "10ms", "jitter": 0})
+        chunks = [one async for one in said.stream()]
+        assert await said.result("30s") == len(words)
+        assert [one.number for one in chunks] == list(range(1, len(chunks) + 1))
+        # What the step wrote is not repeated; what came after it is.
+        assert [one.chunk for one in chunks if one.attempt == 1] == [{"plan": len(words)}, *words]
+        assert [one.chunk for one in chunks if one.attempt == 2] == words
+        assert [one.attempt for one in chunks if one.is_restart] == [2]
+        last = [one async for one in said.stream(after=chunks[-2].number)]
+        assert last == chunks[-1:]
+        await app.close()
+
+    asyncio.run(use())
+    waiting = Windlass(server.url).submit_sync("story.sync", ["a", "b"])
+    chunks = list(waiting.stream_sync())
+    assert [(one.attempt, one.chunk) for one in chunks] == [(1, "a"), (1, "b"), (2, "a"), (2, "b"), (2, "end")]
+    assert not any(one.is_restart for one in chunks)
+
+
 def test_a_program_without_a_loop_submits_and_waits(server: Server, worker: WorkerProcess) -> None:
     app = Windlass(server.url)
 
@@ -59,6 +83,40 @@ def test_a_program_without_a_loop_submits_and_waits(server: Server, worker: Work
         raise NotImplementedError
 
     assert local.submit_sync(21, tags={"from": "test"}, delay="10ms").result_sync("30s") == 42
+
+
+def test_schemas_of_annotations_are_checked_by_the_server(server: Server) -> None:
+    async def use() -> None:
+        app = Windlass(server.url)
+
+        @app.job("typed")
+        async def typed(o: Order) -> int:
+            return o.id
+
+        await app.register_schemas()
+        shown = server.get("/types/typed")
+        assert shown["payload_schema"]["required"] and shown["result_schema"] == {"type": "integer"}
+        with pytest.raises(ApiError) as refused:
+            await app.submit("typed", {"id": "one"})
+        assert (refused.value.status, refused.value.details["field"]) == (422, "payload.id")
+        await app.close()
+
+    asyncio.run(use())
+
+
+def test_a_token_reads_one_job(server: Server) -> None:
+    async def use() -> None:
+        key = server.post("/keys", {"name": "boss", "role": "admin"})["secret"]
+        app = Windlass(server.url, key=key)
+        mine, other = await app.submit("a"), await app.submit("a")
+        page = Windlass(server.url, key=await mine.token("1h"))
+        assert (await page.handle(mine.id).show())["id"] == mine.id
+        with pytest.raises(ApiError, match="unauthorized|valid API key"):
+            await page.handle(other.id).show()
+        await app.close()
+        await page.close()
+
+    asyncio.run(use())
 
 
 def test_a_server_that_is_not_there_is_unreachable() -> None:

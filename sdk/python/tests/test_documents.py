@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import Server
+from conftest import Server, binary
 
 ROOT = Path(__file__).parents[3]
 
@@ -51,6 +51,43 @@ def test_the_first_example_of_the_readme_runs(tmp_path: Path) -> None:
         "assert second.value() == 'seat 70', second\n"
     )
     subprocess.run([sys.executable, "-c", check], cwd=tmp_path, check=True)
+
+
+def marked(page: str) -> tuple[dict[str, str], list[str]]:
+    """The files of a tutorial, and the commands that this test runs, in order."""
+    text = (ROOT / page).read_text()
+    files = dict(re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", text, re.DOTALL))
+    runs = re.findall(r"<!-- run by sdk/python/\S+ -->\n```console\n(.*?)```", text, re.DOTALL)
+    lines = "".join(runs).replace("\\\n", " ").splitlines()
+    return files, [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+
+
+def test_the_tutorial_works_as_it_is_written(server: Server, tmp_path: Path) -> None:
+    files, commands = marked("docs/tutorials/python.md")
+    assert len(files) == 3 and len(commands) > 10
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    places = [str(Path(sys.executable).parent), str(Path(binary()).parent), os.environ["PATH"]]
+    environment = {**os.environ, "WINDLASS_URL": server.url, "PATH": os.pathsep.join(places), "PYTHONPATH": str(tmp_path)}
+    background: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in commands:
+            if command == "windlass serve":
+                continue
+            if command.startswith("pkill"):
+                background.pop().kill()
+                continue
+            if command.endswith("&"):
+                background.append(subprocess.Popen(f"exec {command[:-1]}", shell=True, cwd=tmp_path, env=environment))
+                continue
+            done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, timeout=120)
+            assert done.returncode == 0, (command, done)
+        shown = subprocess.run(["windlass", "list", "--type", "order", "--json"], env=environment, capture_output=True, check=True)
+        assert b"approved and confirmed" in shown.stdout, shown
+    finally:
+        for worker in background:
+            worker.terminate()
+            worker.wait(30)
 
 
 def test_the_sdk_has_the_version_of_the_server() -> None:

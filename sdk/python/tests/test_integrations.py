@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -88,6 +89,56 @@ def test_fastapi_runs_pushed_jobs() -> None:
         assert call(client, b"\xff\x00", more={"content-type": "image/png"}).status_code == 422
     with pytest.raises(ValueError, match="secret"):
         push_router(app, secret="whsec_")
+
+
+def test_a_durable_push_does_one_step_per_call() -> None:
+    ran: list[str] = []
+
+    @app.job("pushed.durable")
+    async def durable(name: str, cx: Cx) -> list[Any]:
+        async def step(name: str) -> str:
+            ran.append(name)
+            await cx.stream(name)
+            return name.upper()
+
+        await cx.log("called")
+        first = await cx.step("first", step, "a")
+        both = await asyncio.gather(cx.step("left", step, "b"), cx.step("right", step, "c"))
+        await cx.sleep("1h")
+        paid = await cx.wait_signal("paid", int)
+        return [first, both, paid]
+
+    def push(client: TestClient, checkpoints: dict[str, Any], now: str = "2030-01-01T00:00:00.000Z") -> dict[str, Any]:
+        claimed = {
+            "id": "j", "fence": 7, "attempt": 1, "failures": 0, "max_attempts": 3, "type": "pushed.durable",
+            "queue": "q", "tenant": "t", "payload": "x",
+            "checkpoints": [{"step": step, "value": value} for step, value in checkpoints.items()],
+        }
+        more = {"content-type": "application/vnd.windlass.claim+json", "windlass-time": now}
+        found = call(client, json.dumps(claimed).encode(), "pushed.durable", more=more)
+        assert (found.status_code, found.headers["content-type"]) == (200, "application/vnd.windlass.outcome+json")
+        outcome: dict[str, Any] = found.json()
+        assert (outcome["id"], outcome["fence"], outcome["logs"]) == ("j", 7, ["called"])
+        checkpoints.update((one["step"], one["value"]) for one in outcome.get("checkpoints", []))
+        return outcome
+
+    api = FastAPI()
+    api.include_router(push_router(app, secret=SECRET))
+    saved: dict[str, Any] = {}
+    with TestClient(api) as client:
+        first = push(client, saved)
+        assert (first["outcome"], list(saved), ran) == ("parked", ["first"], ["a"])
+        assert first["stream"] == {"offset": 0, "chunks": ["a"]}
+        push(client, saved)
+        assert (sorted(saved), sorted(ran)) == (["first", "left", "right"], ["a", "b", "c"])
+        sleeping = push(client, saved)
+        assert sleeping["park"]["until"].startswith("2030-01-01T01:00:")
+        waiting = push(client, saved, "2030-01-01T01:30:00.000Z")
+        assert waiting["park"]["signal"] == "paid"
+        saved["signal:paid"] = {"signal": 5}
+        last = push(client, saved, "2030-01-01T01:30:00.000Z")
+        assert (last["outcome"], last["result"]) == ("completed", ["A", ["B", "C"], 5])
+        assert sorted(ran) == ["a", "b", "c"], "no step ran twice"
 
 
 def test_a_pushed_job_is_known_by_its_headers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,12 @@ class Program:
         self.got: dict[str, Any] = {}
         self.caught: dict[str, BaseException] = {}
         self.counts: dict[tuple[str, str], int] = {}
+        self.races = 0
 
     def key(self, branch: str, name: str) -> str:
+        path, _, sides = branch.partition("|")
         number = self.counts[branch, name] = self.counts.get((branch, name), 0) + 1
-        return branch + name.replace("#", "##") + ("" if number == 1 else f"#{number}")
+        return path + name.replace("#", "##") + sides + ("" if number == 1 else f"#{number}")
 
     async def run(self, cx: Cx, operations: list[dict[str, Any]], branch: str = "") -> Any:
         for one in operations:
@@ -74,6 +77,11 @@ class Program:
             await cx.checkpoint(one["checkpoint"])
         elif "together" in one:
             await asyncio.gather(*(self.operate(cx, each, branch) for each in one["together"]))
+        elif "race" in one:
+            self.races += 1
+            left, right = one["race"]
+            sides = (f"{branch}|#l{self.races}", f"{branch}|#r{self.races}")
+            await cx.race(self.operate(cx, left, sides[0]), self.operate(cx, right, sides[1]))
         elif "raise" in one:
             raise self.caught[one["raise"]]
         elif "fail" in one:
@@ -151,20 +159,27 @@ def outcome_of(found: Inline) -> dict[str, Any]:
     if found.outcome == "spawned":
         given = found.spawned
         named = {"name": given["name"], "strategy": given["strategy"], "count": len(given["jobs"])}
-        return {"outcome": "spawned", **named}
-    park = dict(found.park)
+        first = [one["name"] for one in found.started]
+        return {"outcome": "spawned", **named, **({"first": first} if first else {})}
+    return {"outcome": "parked", "park": park_of(found.park)}
+
+
+def park_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    park = dict(given)
     if "until" in park:
         park["until"] = moment_millis(park["until"])
     if "timeout" in park:
         park["timeout_ms"] = int(park.pop("timeout").removesuffix("ms"))
-    return {"outcome": "parked", "park": park}
+    if "any" in park:
+        park["any"] = [park_of(one) for one in park["any"]]
+    return park
 
 
 def check(vector: dict[str, Any], program: Program, found: Inline) -> None:
     expected = vector["expect"]
     saves, ran = [list(one) for one in found.saves], program.ran
     wanted_saves, wanted_ran = expected["saves"], expected["ran"]
-    if any("together" in one for one in vector["program"]):
+    if any("together" in one or "race" in one for one in vector["program"]):
         saves, wanted_saves = sorted(saves, key=str), sorted(wanted_saves, key=str)
         ran, wanted_ran = sorted(ran), sorted(wanted_ran)
     assert outcome_of(found) == expected["outcome"]
@@ -193,7 +208,9 @@ def test_async_handlers_follow_the_protocol(vector: dict[str, Any]) -> None:
     check(vector, program, found)
 
 
-SEQUENTIAL = [one for one in FILE["vectors"] if not any("together" in step for step in one["program"])]
+SEQUENTIAL = [
+    one for one in FILE["vectors"] if not any("together" in step or "race" in step for step in one["program"])
+]
 
 
 @pytest.mark.parametrize("vector", SEQUENTIAL, ids=lambda vector: vector["name"])

@@ -347,3 +347,16 @@ def test_the_result_of_a_failed_job_is_an_error(server: Server, worker: WorkerPr
 
 
 __all__ = ["Receipt", "StepsChanged", "group", "order", "order_sync"]
+
+
+def test_groups_side_by_side_children_that_are_started_and_races(server: Server, start: Start) -> None:
+    worker = start("--concurrency", "8", "--grace", "1s", app="jobs_app:app")
+    job = server.post("/jobs", {"type": "side_by_side", "payload": None})["id"]
+    found = server.final(job)
+    assert found["state"] == "completed", (found, worker.log.read_text())
+    assert found["result"][:3] == [[2], [4], "left"]
+    started = found["result"][3]
+    children = server.get(f"/jobs/{job}/children?limit=2")
+    assert len(children["children"]) == 2 and children["next_cursor"]
+    ids = [child["id"] for child in server.get(f"/jobs/{job}/children")["children"]]
+    assert started in ids and len(ids) == 3

@@ -7,7 +7,7 @@
 export { type Handles, Windlass } from "./client/client.js";
 export { Handle } from "./client/handle.js";
 export { type Call, Http, type HttpOptions } from "./client/http.js";
-export type { Job, JobEvent, JobState } from "./client/job.js";
+export type { Job, JobEvent, JobState, StreamChunk } from "./client/job.js";
 export type { JobInfo } from "./context/backend.js";
 export { ChildFailed, type ChildResult, type GroupOptions } from "./context/children.js";
 export { Cx, type First, type Results } from "./context/context.js";

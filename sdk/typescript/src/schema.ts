@@ -7,6 +7,8 @@ export interface StandardSchemaV1<Input = unknown, Output = Input> {
     readonly vendor: string;
     readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
     readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+    /** Standard JSON Schema, if the library has it. */
+    readonly jsonSchema?: { readonly input: (options: { readonly target: string }) => Record<string, unknown> } | undefined;
   };
 }
 
@@ -46,6 +48,11 @@ export async function validate(schema: StandardSchemaV1 | undefined, value: unkn
   const result = await schema["~standard"].validate(value);
   if (result.issues !== undefined) throw new SchemaError(what, result.issues);
   return result.value;
+}
+
+/** The JSON Schema of what a schema reads; `undefined` if there is none, or its library cannot tell. */
+export function jsonSchemaOf(schema: StandardSchemaV1 | undefined): Record<string, unknown> | undefined {
+  return schema?.["~standard"].jsonSchema?.input({ target: "draft-2020-12" });
 }
 
 function described(issue: SchemaIssue): string {

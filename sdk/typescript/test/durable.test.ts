@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
-import { ChildFailed, JobFailed, Permanent, StepError, defineJob } from "../src/index.js";
+import { type ApiError, ChildFailed, JobFailed, Permanent, StepError, Windlass, defineJob } from "../src/index.js";
 import { quiet, server, until } from "./support/support.js";
 
 const fast = { retry: { maxAttempts: 5, initialDelay: "1ms", maxDelay: "1ms" } } as const;
@@ -226,7 +226,7 @@ describe("durable", { concurrency: 8 }, () => {
     }
   });
 
-  test("a job that is spawned and not awaited is submitted once", async (t) => {
+  test("a child that is started and not awaited is spawned once", async (t) => {
     const { client } = await server(t);
     const mail = defineJob<string, string>("mail");
     const job = defineJob<null, string>("spawns", fast);
@@ -238,8 +238,8 @@ describe("durable", { concurrency: 8 }, () => {
         return to;
       })
       .on(job, async (_, cx) => {
-        const id = await cx.spawn(mail.child("ada"));
-        await cx.spawn(mail.child("bob"));
+        const id = await cx.start(mail.child("ada"));
+        await cx.start(mail.child("bob"));
         if (cx.job.failures === 0) throw new Error("once more");
         return id;
       });
@@ -249,6 +249,36 @@ describe("durable", { concurrency: 8 }, () => {
     await until("both were sent", () => mails === 2);
     const jobs = await client.http.ask<{ jobs: unknown[] }>({ method: "GET", path: "/jobs?type=mail" });
     assert.equal(jobs.jobs.length, 2);
+  });
+
+  test("groups run side by side, and the first of a race wins in every attempt", async (t) => {
+    const { client } = await server(t);
+    const twice = defineJob<number, number>("twice");
+    const job = defineJob<null, unknown>("side", fast);
+    await using worker = client.worker({ logger: quiet });
+    worker
+      .on(twice, (number) => number * 2)
+      .on(job, async (_, cx) => {
+        const groups = await Promise.all([cx.all([twice.child(1)]), cx.all([twice.child(2)], { name: "second" })]);
+        const first = await cx.race(() => cx.waitAny(["never"], { timeout: "1ms" }), () => cx.sleep("1h"));
+        return [groups, first.side];
+      });
+    await worker.start();
+    const handle = await client.submit(job, null);
+    assert.deepEqual(await handle.result({ timeout: "60s" }), [[[2], [4]], "left"]);
+  });
+
+  test("schemas are checked by the server, and a token reads one job", async (t) => {
+    const { client, server: started } = await server(t);
+    const typed = defineJob<unknown, unknown>("typed");
+    await client.registerSchemas(typed, { payload: { type: "integer" } });
+    await assert.rejects(client.submit(typed, "one"), (error: ApiError) => error.status === 422);
+    const { secret } = await client.http.ask<{ secret: string }>({ method: "POST", path: "/keys", body: '{"name":"boss","role":"admin"}' });
+    const owner = new Windlass({ url: started.url, key: secret });
+    const [mine, other] = [await owner.submit(typed, 1), await owner.submit(typed, 2)];
+    const page = new Windlass({ url: started.url, key: await mine.token({ expires: "1h" }) });
+    assert.equal((await page.handle(typed, mine.id).get()).id, mine.id);
+    await assert.rejects(page.handle(typed, other.id).get(), (error: ApiError) => error.status === 401);
   });
 
   test("a checkpoint is found by the next attempt", async (t) => {

@@ -33,6 +33,17 @@ test("a handler runs inline, and time passes at once", async () => {
   assert.equal(late.result, "not paid");
 });
 
+test("the output of the last attempt is seen inline", async () => {
+  const writes = async (_: unknown, cx: import("../src/index.js").Cx) => {
+    await cx.stream("a");
+    await cx.step("b", () => cx.stream({ b: 1 }));
+    await cx.stream(cx.job.attempt);
+    if (cx.job.attempt === 1) throw new Error("once");
+  };
+  const run = await runInline(defineJob("writes"), writes, null, { attempts: 2 });
+  assert.deepEqual([run.outcome, run.output], ["completed", ["a", 2]]);
+});
+
 test("saved steps do not run, and a run stops where it is told to", async () => {
   const run = await runInline(order, handler, { id: 3 }, { saved: { reserve: 50 }, advance: false });
   assert.deepEqual([run.outcome, run.ran], ["parked", []]);

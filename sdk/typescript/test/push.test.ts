@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
 
 import { JobFailed, Permanent, RetryAfter, defineJob, submitInTx } from "../src/index.js";
+import { DurablePush } from "../src/push/durable.js";
 import { type Callback, InvalidSignature, Push, type PushContext, expressPush, honoPush, nextPush, verify, verifyCallback } from "../src/push/index.js";
 import { deferred, quiet, server } from "./support/support.js";
 
@@ -45,6 +46,49 @@ test("a web program runs pushed jobs", async (t) => {
   assert.deepEqual([seen[0]?.key, seen[0]?.attempt, seen[0]?.type], ["k 1%", 1, "greet"]);
   await assert.rejects((await client.submit(greet, "bad")).result({ timeout: "60s" }), (error) => error instanceof JobFailed && error.state === "failed");
   assert.equal(await (await client.submit(greet, "later")).result({ timeout: "60s" }), "hello later");
+});
+
+test("a function of one request runs steps, sleeps, waits and spawns", async (t) => {
+  const { client, store } = await server(t, FLAGS);
+  const defaults = { queue: "durable", retry: { strategy: "constant", maxAttempts: 3, initialDelay: "1ms", jitter: 0 } } as const;
+  const order = defineJob<number, unknown>("order", defaults);
+  const part = defineJob<number, number>("part", { queue: "durable" });
+  const next = defineJob<string>("next", { queue: "elsewhere" });
+  let handle: ReturnType<typeof expressPush> | undefined;
+  const url = `${await listen(t, (request, response) => void handle?.(request, response))}/work`;
+  const ran: string[] = [];
+  const step = (name: string) => () => {
+    ran.push(name);
+    return name.toUpperCase();
+  };
+  const push = new DurablePush({ secret: secretOf(store, url, "--push") })
+    .on(part, (n) => n * 10)
+    .durable(order, async (id, cx) => {
+      const first = await cx.step("first", async () => {
+        await cx.stream(`order ${id}`);
+        return step("a")();
+      });
+      const both = await Promise.all([cx.step("left", step("b")), cx.step("right", step("c"))]);
+      const nested = await cx.step("outer", () => cx.step("inner", step("d")));
+      await cx.sleep("20ms");
+      const paid = await cx.waitSignal<number>("paid");
+      const parts = await cx.all([part.child(1), part.child(2)]);
+      if (cx.job.failures === 0) throw new Error("once");
+      cx.submitOnCompletion(next.child("after"));
+      return { first, both, nested, paid, parts };
+    });
+  assert.throws(() => push.durable(part, () => 1), /already/);
+  handle = expressPush(push);
+  await client.http.ask({ method: "PUT", path: "/queues/durable", body: JSON.stringify({ push: { url, durable: true } }) });
+  const submitted = await client.submit(order, 7);
+  await submitted.signal("paid", 500);
+  assert.deepEqual(await submitted.result({ timeout: "60s" }), { first: "A", both: ["B", "C"], nested: "D", paid: 500, parts: [10, 20] });
+  assert.deepEqual(ran.sort(), ["a", "b", "c", "d"], "no step runs twice");
+  const output: unknown[] = [];
+  for await (const { chunk } of submitted.stream()) output.push(chunk);
+  assert.deepEqual(output, ["order 7"]);
+  const found = await client.http.ask<{ jobs: unknown[] }>({ method: "GET", path: "/jobs?type=next" });
+  assert.equal(found.jobs.length, 1);
 });
 
 test("a callback is verified, and one that was changed is not", async (t) => {

@@ -1,9 +1,10 @@
-/** What a replay gives a handler again: errors of spawned jobs, snoozes, changed code. */
+/** What a replay gives a handler again: errors of started children, snoozes, changed code. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { ChildJob, Cx } from "../src/index.js";
+import type { SpawnRequest, Spawned } from "../src/context/backend.js";
+import type { Cx } from "../src/index.js";
 import { ApiError, Snooze, StepError, defineJob } from "../src/index.js";
 import { Core } from "../src/context/core.js";
 import { runAttempt } from "../src/context/run.js";
@@ -17,10 +18,10 @@ class Taken extends MemoryBackend {
   isTaken = true;
   submissions = 0;
 
-  override async submit(child: ChildJob<unknown>, key: string): Promise<string> {
+  override async spawn(request: SpawnRequest): Promise<Spawned> {
     this.submissions += 1;
     if (this.isTaken) throw new ApiError(409, "unique_key_taken", "the unique key is taken", {}, undefined);
-    return await super.submit(child, key);
+    return await super.spawn(request);
   }
 }
 
@@ -32,10 +33,10 @@ async function attempt(store: MemoryBackend, handler: (payload: null, cx: Cx) =>
   return outcome;
 }
 
-test("an error of a spawned job that the handler caught is the same in every attempt", async () => {
+test("an error of a started child that the handler caught is the same in every attempt", async () => {
   const store = new Taken(0);
   const handler = async (_: null, cx: Cx) => {
-    const seen = await cx.spawn(other.child(1)).catch((error: StepError) => [error.name, error.category, error.code, error.message]);
+    const seen = await cx.start(other.child(1)).catch((error: StepError) => [error.name, error.category, error.code, error.message]);
     const after = await cx.step("after", () => "after");
     await cx.sleep("1h");
     return [seen, after, await cx.step("last", () => "last")];
@@ -48,13 +49,13 @@ test("an error of a spawned job that the handler caught is the same in every att
   assert.equal(store.submissions, 1);
 });
 
-test("a spawned job whose error fails the attempt is submitted again, with the same key", async () => {
+test("a started child whose error fails the attempt is spawned again, under the same name", async () => {
   const store = new Taken(0);
-  const handler = async (_: null, cx: Cx) => await cx.spawn(other.child(1));
+  const handler = async (_: null, cx: Cx) => await cx.start(other.child(1));
   const failed = await attempt(store, handler);
   assert.ok(failed?.outcome === "failed" && failed.error.code === "unique_key_taken");
   store.isTaken = false;
-  const done = { outcome: "completed", resultJson: '"1/spawn other"', followUpsJson: [] };
+  const done = { outcome: "completed", resultJson: '"start other/0"', followUpsJson: [] };
   assert.deepEqual([await attempt(store, handler), await attempt(store, handler)], [done, done]);
   assert.deepEqual([store.submissions, store.spawned.length], [2, 1]);
 });

@@ -21,6 +21,7 @@ interface FailureText {
 }
 
 interface Operation {
+  race?: [Operation, Operation];
   step?: string;
   returns?: unknown;
   fails?: FailureText;
@@ -57,11 +58,12 @@ class Program {
   readonly got: Record<string, unknown> = {};
   readonly #caught = new Map<string, unknown>();
   readonly #counts = new Map<string, number>();
+  #races = 0;
 
-  #key(name: string, path: string): string {
-    const count = (this.#counts.get(path + name) ?? 0) + 1;
-    this.#counts.set(path + name, count);
-    return `${path}${name}${count === 1 ? "" : `#${count}`}`;
+  #key(name: string, path: string, sides = ""): string {
+    const count = (this.#counts.get(path + name + sides) ?? 0) + 1;
+    this.#counts.set(path + name + sides, count);
+    return `${path}${name}${sides}${count === 1 ? "" : `#${count}`}`;
   }
 
   /** Runs operations in order; returns the result of the handler, if one of them ends it. */
@@ -73,20 +75,25 @@ class Program {
     return null;
   }
 
-  async #one(cx: Cx, operation: Operation, path: string): Promise<void> {
+  async #one(cx: Cx, operation: Operation, path: string, sides = ""): Promise<void> {
     if (operation.together) {
       await Promise.all(operation.together.map((one) => this.#one(cx, one, path)));
+    } else if (operation.race) {
+      this.#races += 1;
+      const [left, right] = operation.race;
+      const sides = [`#l${this.#races}`, `#r${this.#races}`] as const;
+      await cx.race(() => this.#one(cx, left, path, sides[0]), () => this.#one(cx, right, path, sides[1]));
     } else if (operation.step !== undefined) {
-      await this.#step(cx, operation, path);
+      await this.#step(cx, operation, path, sides);
     } else if (operation.sleep !== undefined) {
       await cx.sleep(operation.sleep, operation.name === undefined ? {} : { name: operation.name });
     } else if (operation.signal !== undefined) {
-      const key = this.#key(`signal:${operation.signal}`, path);
+      const key = this.#key(`signal:${operation.signal}`, path, sides);
       const { timeout } = operation;
       const value = timeout === undefined ? await cx.waitSignal(operation.signal) : await cx.waitSignal(operation.signal, { timeout });
       this.got[key] = value ?? null;
     } else if (operation.children) {
-      await this.#children(cx, operation, path);
+      await this.#children(cx, operation, path, sides);
     } else if ("checkpoint" in operation) {
       await cx.checkpoint(operation.checkpoint);
     } else if (operation.raise !== undefined) {
@@ -96,8 +103,8 @@ class Program {
     }
   }
 
-  async #step(cx: Cx, operation: Operation, path: string): Promise<void> {
-    const key = this.#key(operation.step!, path);
+  async #step(cx: Cx, operation: Operation, path: string, sides: string): Promise<void> {
+    const key = this.#key(operation.step!, path, sides);
     try {
       this.got[key] = await cx.step(operation.step!, async () => {
         if (operation.within) await this.run(cx, operation.within, `${key}#/`);
@@ -110,8 +117,8 @@ class Program {
     }
   }
 
-  async #children(cx: Cx, operation: Operation, path: string): Promise<void> {
-    const key = this.#key(`children:${operation.name ?? ""}`, path);
+  async #children(cx: Cx, operation: Operation, path: string, sides: string): Promise<void> {
+    const key = this.#key(`children:${operation.name ?? ""}`, path, sides);
     const jobs = operation.children!.map(({ type, payload }) => defineJob(type).child(payload));
     const options = { strategy: operation.strategy!, ...(operation.name === undefined ? {} : { name: operation.name }) };
     const results = await cx.allSettled(jobs, options);
@@ -142,13 +149,15 @@ async function attempt(vector: Vector): Promise<Vector["expect"]> {
   function shown(): Record<string, unknown> {
     if (ended === undefined) {
       const { name, strategy, jobs } = store.request!;
-      return { outcome: "spawned", name, strategy, count: jobs.length };
+      const first = store.started.map((one) => one.name);
+      return { outcome: "spawned", name, strategy, count: jobs.length, ...(first.length === 0 ? {} : { first }) };
     }
     if (ended.outcome === "completed") return { outcome: "completed", result: JSON.parse(ended.resultJson) };
     if (ended.outcome === "failed") return { outcome: "failed", category: ended.error.category, code: ended.error.code ?? null };
     if (ended.outcome !== "parked" || "forMs" in ended) return { ...ended };
     const parks = ended.awaited.map((one) => {
       if (one.kind === "moment") return { until: one.until };
+      if (one.kind === "group") return { group: one.name };
       const { name, step, until } = one;
       return until === undefined ? { signal: name, step } : { signal: name, step, timeout_ms: Math.max(0, until - now) };
     });
@@ -156,7 +165,7 @@ async function attempt(vector: Vector): Promise<Vector["expect"]> {
   }
 }
 
-const hasTogether = (operations: Operation[]): boolean => operations.some((one) => one.together !== undefined);
+const hasTogether = (operations: Operation[]): boolean => operations.some((one) => one.together !== undefined || one.race !== undefined);
 const sorted = (values: unknown[]) => [...values].sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
 
 test("protocol 1 is implemented", () => assert.equal(protocol, 1));

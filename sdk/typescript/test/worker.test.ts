@@ -27,6 +27,12 @@ const isFailed = (state: string, check: { category?: string; code?: string | nul
   return true;
 };
 
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const one of items) found.push(one);
+  return found;
+}
+
 describe("worker", { concurrency: 8 }, () => {
   test("payloads and results are any JSON, and bytes", async (t) => {
     const { client } = await server(t);
@@ -70,6 +76,31 @@ describe("worker", { concurrency: 8 }, () => {
     const handle = await client.submit(huge, null);
     await assert.rejects(handle.result({ timeout: "60s" }), isFailed("failed", { category: "permanent", code: "outcome_rejected" }));
     assert.deepEqual(await Promise.all(others.map((one) => one.result({ timeout: "60s" }))), [1, 2, 3, 4]);
+  });
+
+  test("output is followed, and starts over after a failure", async (t) => {
+    const { client } = await server(t);
+    const story = defineJob<string[], number>("story", { retry: { strategy: "constant", initialDelay: "10ms", jitter: 0, maxAttempts: 3 } });
+    await using worker = client.worker({ logger: quiet });
+    worker.on(story, async (words, cx) => {
+      await cx.step("plan", () => void cx.stream({ plan: words.length }));
+      // Not awaited: more than fits into one request waits, and is not lost.
+      for (const word of words) void cx.stream(word);
+      if (cx.job.attempt === 1) throw new Error("once");
+      await assert.rejects(cx.stream("x".repeat(65_535)), /the limit is 65536/);
+      return words.length;
+    });
+    await worker.start();
+    const words = Array.from({ length: 2500 }, (_, number) => `wörd ${number}`);
+    const handle = await client.submit(story, words);
+    const chunks = await all(handle.stream());
+    assert.equal(await handle.result({ timeout: "60s" }), words.length);
+    assert.deepEqual(chunks.map(({ number }) => number), chunks.map((_, index) => index + 1));
+    const of = (attempt: number) => chunks.filter((one) => one.attempt === attempt).map(({ chunk }) => chunk);
+    assert.deepEqual(of(1), [{ plan: words.length }, ...words]);
+    assert.deepEqual(of(2), words);
+    assert.deepEqual(chunks.filter(({ restart }) => restart).map(({ attempt }) => attempt), [2]);
+    assert.deepEqual(await all(handle.stream({ after: chunks.length - 1 })), chunks.slice(-1));
   });
 
   test("schemas check and convert", async (t) => {

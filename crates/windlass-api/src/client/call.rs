@@ -80,6 +80,14 @@ impl Call {
         call
     }
 
+    /// A POST to a path outside the API, such as `/mcp`.
+    pub fn post_outside(path: impl Into<Path>) -> Call {
+        let path = path.into();
+        let mut call = Call::new(Method::POST, &path);
+        call.path = path.0;
+        call
+    }
+
     /// Adds a query parameter.
     #[must_use]
     pub fn query(mut self, name: &str, value: impl AsRef<str>) -> Call {

@@ -73,22 +73,29 @@ impl SseStream {
 struct Parser {
     /// Bytes of an incomplete event.
     rest: Vec<u8>,
+    /// How many of them were searched for the end of the event already: a long event arrives in many pieces.
+    searched: usize,
     ready: VecDeque<SseEvent>,
     event_bytes_max: usize,
 }
 
 impl Parser {
     fn new(event_bytes_max: usize) -> Parser {
-        Parser { rest: Vec::new(), ready: VecDeque::new(), event_bytes_max }
+        Parser { rest: Vec::new(), searched: 0, ready: VecDeque::new(), event_bytes_max }
     }
 
     /// Adds bytes; complete events, which end with an empty line, become ready.
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.rest.extend_from_slice(bytes);
-        while let Some(end) = self.rest.windows(2).position(|pair| pair == b"\n\n") {
-            let block: Vec<u8> = self.rest.drain(..end + 2).collect();
-            self.ready.extend(event(&String::from_utf8_lossy(&block)));
+        let mut begin = 0;
+        while let Some(at) = self.rest[self.searched..].windows(2).position(|pair| pair == b"\n\n") {
+            let end = self.searched + at + 2;
+            self.ready.extend(event(&String::from_utf8_lossy(&self.rest[begin..end])));
+            (begin, self.searched) = (end, end);
         }
+        self.rest.drain(..begin);
+        // Its last byte may be the first of two.
+        self.searched = self.rest.len().saturating_sub(1);
         if self.rest.len() > self.event_bytes_max {
             return Err(ClientError::EventTooLong);
         }
@@ -118,6 +125,44 @@ mod tests {
             let names: Vec<_> = parser.ready.iter().map(|event| (event.id, event.name.as_str())).collect();
             assert_eq!(names, [(Some(7), "job.submitted"), (None, END)]);
         }
+    }
+
+    /// What arrives does not matter, nor in which pieces; and a long event takes no longer than a short one per byte.
+    #[test]
+    fn events_are_the_same_however_they_are_cut() {
+        let seeds = [
+            "id: 7\nevent: a.b\ndata: {}\n\n",
+            ": alive\n\n",
+            "data: 1\nevent:x\n\n\n\n\nid: -1\nevent: y\ndata:\n\n",
+        ];
+        let words = ["\n\n", "\r\n", "data:", "event:", "id:", ": "];
+        windlass_fuzz::Family::new("sse").seeds(seeds).words(words).bytes(|bytes| {
+            let mut whole = Parser::new(1 << 20);
+            whole.feed(bytes).map_err(|problem| problem.to_string())?;
+            for size in [1, 2, 7] {
+                let mut cut = Parser::new(1 << 20);
+                for piece in bytes.chunks(size) {
+                    cut.feed(piece).map_err(|problem| problem.to_string())?;
+                }
+                if cut.ready != whole.ready || cut.rest != whole.rest {
+                    return Err(format!("{:?} in pieces of {size}, {:?} at once", cut.ready, whole.ready));
+                }
+            }
+            Ok(())
+        });
+    }
+
+    /// Searching from the start for each piece would look at 50 billion pairs of bytes here.
+    #[test]
+    fn a_long_event_is_searched_once() {
+        let mut parser = Parser::new(1 << 20);
+        let text = [b"event: a\ndata: ".to_vec(), vec![b'x'; (1 << 20) - 100]].concat();
+        for piece in text.chunks(10) {
+            parser.feed(piece).unwrap();
+        }
+        parser.feed(b"\n").unwrap();
+        parser.feed(b"\n").unwrap();
+        assert_eq!(parser.ready.pop_front().unwrap().data.len(), (1 << 20) - 100);
     }
 
     #[test]

@@ -1,12 +1,10 @@
-//! Actions on jobs in the API: on one job, and on all jobs that match a filter. The schema states the default of a field that
-//! is left out when it has no value.
+//! Actions on jobs in the API: on one job, and on all jobs that match a filter.
 
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use windlass_core::error::Invalid;
 use windlass_core::job::{JobAction, JobId, Payload, SuspendMode};
 use windlass_core::settings::patch::Field;
@@ -21,28 +19,29 @@ use crate::{invalid, payload};
 
 /// The request has no fields.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "EmptyRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct EmptyBody {}
 
 /// How to suspend a job.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SuspendRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct SuspendBody {
-    #[allow(missing_docs, reason = "it is named for what it is")]
-    #[schemars(extend("default" = Value::Null))]
+    /// The reason, for the audit trail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens to a running attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SuspendWord>,
     /// When the job resumes automatically: a duration or a time.
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
 
 /// What happens to a running attempt.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SuspendMode")]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for what it is")]
 pub enum SuspendWord {
@@ -73,63 +72,64 @@ impl From<SuspendMode> for SuspendWord {
 
 /// The reason for an action.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ReasonRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct ReasonBody {
-    #[allow(missing_docs, reason = "it is named for what it is")]
-    #[schemars(extend("default" = Value::Null))]
+    /// The reason, for the audit trail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// The new priority.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PriorityRequest")]
 #[serde(deny_unknown_fields)]
 pub struct PriorityBody {
-    #[allow(missing_docs, reason = "the type says what it is")]
+    /// The new priority: 0 to 100, or a name.
     pub value: PriorityInput,
 }
 
 /// The changes; fields that are not given stay, null clears a field.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobChanges")]
 #[serde(default, deny_unknown_fields)]
-#[allow(missing_docs, reason = "each is named for what it is")]
 pub struct PatchBody {
-    #[schemars(extend("default" = Value::Null))]
+    /// The new priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityInput>,
     /// All tags; replaces the existing ones.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Field::is_kept")]
     pub tags: Field<Tags>,
+    /// The caller's id for the operation it belongs to.
     #[schemars(with = "Option<String>")]
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Field::is_kept")]
     pub correlation_id: Field<String>,
+    /// URL to call when the job is final.
     #[schemars(with = "Option<String>")]
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Field::is_kept")]
     pub callback_url: Field<String>,
 }
 
 /// How to retry a final job as a new job.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RedriveRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct RedriveBody {
     /// Run every step again instead of continuing after the last checkpoint.
     pub reset_checkpoints: bool,
+    /// Run this saved step and those after it again, and keep the steps before it. Not with `reset_checkpoints`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_step: Option<String>,
     /// Fail if the job was redriven already.
     pub only_once: bool,
     /// Payload of the new job, in place of the old one's: any JSON. Needs the permission to submit jobs.
-    #[schemars(extend("default" = Value::Null))]
     #[serde(deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
     /// Payload of the new job as bytes in base64, instead of `payload`.
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<String>,
     /// Content type of `payload_base64`.
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
 }
@@ -158,36 +158,39 @@ impl RedriveBody {
 
 /// A signal's value.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SignalRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct SignalBody {
     /// Any JSON; null if not given.
-    #[schemars(extend("default" = Value::Null))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
 }
 
 /// The stored signal.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "each is named for what it is")]
+#[schemars(rename = "SignalReceipt")]
 pub struct SignalTaken {
+    /// Id of the job.
     pub id: Text<JobId>,
+    /// Name of the signal.
     pub signal: String,
 }
 
 /// The action and the jobs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BulkRequest")]
 #[serde(deny_unknown_fields)]
 pub struct BulkBody {
+    /// What happens to each job.
     #[serde(deserialize_with = "bulk_action")]
     #[schemars(schema_with = "bulk_actions")]
-    #[allow(missing_docs, reason = "it is named for what it is")]
     pub action: JobAction,
     /// The jobs, as in the list of jobs; `{}` means all.
     pub filter: JobFilter,
     /// The new priority, for the action `priority`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<PriorityInput>,
-    #[allow(missing_docs, reason = "it is named for what it is")]
+    /// The reason, for the audit trail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens to running attempts, for the action `suspend`.
@@ -227,6 +230,7 @@ fn bulk_actions(_: &mut SchemaGenerator) -> Schema {
 
 /// The result of a bulk action.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BulkResult")]
 pub struct BulkAnswer {
     /// Number of matching jobs.
     pub matched: u64,

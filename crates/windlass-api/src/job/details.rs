@@ -9,10 +9,11 @@ use windlass_core::job::{
 use crate::job::{JobError, Why};
 use crate::json::Json;
 use crate::text::Text;
-use crate::time::Moment;
+use crate::time::{Moment, Span};
 
 /// A job's attempts, the running one last.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AttemptList")]
 pub struct Attempts {
     /// The attempts.
     pub attempts: Vec<Attempt>,
@@ -42,6 +43,7 @@ pub struct Attempt {
 
 /// A job's checkpoints.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CheckpointList")]
 pub struct Checkpoints {
     /// The checkpoints, in the order they were saved.
     pub checkpoints: Vec<Checkpoint>,
@@ -58,6 +60,7 @@ pub struct Checkpoint {
 
 /// A job's log.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobLog")]
 pub struct Logs {
     /// The lines.
     pub logs: Vec<LogLine>,
@@ -89,18 +92,41 @@ pub struct JobResult {
 
 /// All reasons why a job is not running.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ReasonList")]
 pub struct Reasons {
     /// The reasons; empty if nothing prevents it from running.
     pub reasons: Vec<Why>,
 }
 
+/// A token to make.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TokenBody {
+    /// How long it is valid, at most 24 hours; 15 minutes if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Span>,
+}
+
+/// A token that reads one job, for a page in a browser.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Token {
+    /// The token; it is sent like an API key, and reads the job and its result.
+    pub token: String,
+    /// When it ends.
+    pub expires_at: Moment,
+}
+
 /// A job's children.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ChildList")]
 pub struct Children {
     /// The children, in input order.
     pub children: Vec<Child>,
     /// The groups that they belong to.
     pub groups: Vec<Group>,
+    /// For the next page; null after the last one.
+    #[serde(default)]
+    pub next_cursor: Option<String>,
 }
 
 /// A child, in input order.
@@ -128,7 +154,7 @@ pub struct Child {
 
 /// A group of spawned children.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Spawned")]
+#[schemars(rename = "SpawnedChildren")]
 pub struct SpawnedChildren {
     /// The group's number within the parent.
     pub group: u64,
@@ -151,6 +177,7 @@ pub struct Parent {
 
 /// A group of children and its progress.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ChildGroup")]
 pub struct Group {
     /// Number of the group within the parent.
     pub group: u64,
@@ -182,6 +209,7 @@ pub struct Graph {
 
 /// A job in a graph.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "GraphNode")]
 pub struct Node {
     /// Id of the job.
     pub id: Text<JobId>,
@@ -193,6 +221,7 @@ pub struct Node {
 
 /// A job that waits, or waited, for another.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[schemars(rename = "GraphEdge")]
 pub struct Edge {
     /// The job that is waited for.
     pub from: Text<JobId>,

@@ -1,4 +1,4 @@
-//! Jobs of the API as the records of the rules. Fields that the API does not send (the sequence number, internal
+//! Jobs of the API from the records of the rules, and back. Fields that the API does not send (the sequence number, internal
 //! counters) have their defaults.
 
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use windlass_core::job::{
 };
 use windlass_core::limits;
 
-use super::{Job, JobError, JobErrorCause, Progress, Suspension};
+use super::{Job, JobError, JobErrorCause, Lease, Progress, Suspension};
+use crate::text::Text;
 use crate::time::{Moment, Span};
 
 impl From<Job> for JobRecord {
@@ -72,6 +73,16 @@ fn rare_fields(shown: &mut Job) -> RareFields {
 /// A priority from a server, moved into the range.
 pub fn priority(value: u8) -> Priority {
     Priority::new(i64::from(value)).unwrap_or_default()
+}
+
+impl From<job::Lease> for Lease {
+    fn from(lease: job::Lease) -> Lease {
+        Lease {
+            worker: Text(lease.worker),
+            expires_at: lease.expires_at.into(),
+            deadline: lease.deadline_at.into(),
+        }
+    }
 }
 
 impl From<&job::Suspension> for Suspension {

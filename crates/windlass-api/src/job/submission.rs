@@ -102,6 +102,7 @@ pub struct Submission {
 
 /// Debouncing: until the job has started, a later submission replaces its payload and delay.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Debounce")]
 #[serde(deny_unknown_fields)]
 pub struct Debouncing {
     /// Groups submissions, within one tenant and type.
@@ -260,6 +261,7 @@ fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependenc
 
 /// Several jobs, submitted all or none; they may refer to each other.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobBatch")]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
     /// The jobs.

@@ -5,7 +5,9 @@ use windlass_core::job::RetryPolicy;
 use windlass_core::settings::patch::{
     Field, QueuePatch, RetentionPatch, TenantPatch, TimeoutsPatch, TypePatch,
 };
-use windlass_core::settings::{PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
+use windlass_core::settings::{
+    JobSchema, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
+};
 
 use crate::priority::PriorityInput;
 use crate::push::PushWire;
@@ -114,6 +116,8 @@ impl TypeBody {
             success_event: self.success_event,
             exhausted_event: self.exhausted_event,
             retention: self.retention.map(RetentionPatch::from),
+            payload_schema: self.payload_schema.map(JobSchema::from),
+            result_schema: self.result_schema.map(JobSchema::from),
         })
     }
 }
@@ -129,6 +133,8 @@ impl From<&TypeSettings> for TypeSettingsView {
             success_event: settings.success_event.clone(),
             exhausted_event: settings.exhausted_event.clone(),
             retention: settings.retention.into(),
+            payload_schema: settings.payload_schema.clone().map(Into::into),
+            result_schema: settings.result_schema.clone().map(Into::into),
         }
     }
 }
@@ -216,6 +222,8 @@ impl From<&TypePatch> for TypeBody {
             success_event: patch.success_event.clone(),
             exhausted_event: patch.exhausted_event.clone(),
             retention: patch.retention.map(RetentionBody::from),
+            payload_schema: patch.payload_schema.clone().map(Into::into),
+            result_schema: patch.result_schema.clone().map(Into::into),
         }
     }
 }
@@ -231,6 +239,8 @@ impl From<TypeSettingsView> for TypeSettings {
             success_event: shown.success_event,
             exhausted_event: shown.exhausted_event,
             retention: shown.retention.into(),
+            payload_schema: shown.payload_schema.map(JobSchema::from),
+            result_schema: shown.result_schema.map(JobSchema::from),
         }
     }
 }

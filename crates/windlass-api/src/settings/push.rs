@@ -20,6 +20,10 @@ pub struct PushWire {
     /// Maximum time to wait for a response.
     #[serde(default)]
     pub timeout: Option<Span>,
+    /// Whether jobs are sent as a claim has them, with checkpoints and decided groups, and the response may be an outcome of
+    /// the worker protocol, also `parked`: then they can have durable steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub durable: bool,
 }
 
 fn concurrency() -> u32 {
@@ -28,13 +32,14 @@ fn concurrency() -> u32 {
 
 impl From<PushWire> for Push {
     fn from(push: PushWire) -> Push {
-        let PushWire { url, concurrency, timeout } = push;
-        Push { url, concurrency, timeout: timeout.map(|span| span.0) }
+        let PushWire { url, concurrency, timeout, durable } = push;
+        Push { url, concurrency, timeout: timeout.map(|span| span.0), durable }
     }
 }
 
 impl From<&Push> for PushWire {
     fn from(push: &Push) -> PushWire {
-        PushWire { url: push.url.clone(), concurrency: push.concurrency, timeout: push.timeout.map(Span) }
+        let Push { url, concurrency, timeout, durable } = push.clone();
+        PushWire { url, concurrency, timeout: timeout.map(Span), durable }
     }
 }

@@ -9,7 +9,7 @@ use crate::time::Span;
 
 /// Changes of a retention; fields that are not given stay, null clears a field.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "RetentionChange")]
+#[schemars(rename = "RetentionChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionBody {
     /// Of completed jobs.
@@ -57,11 +57,12 @@ pub struct RetentionView {
 
 /// The store's retention after a change.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-variant-of" = "Retention"))]
 pub struct ChangedRetention {
     #[allow(missing_docs, reason = "it is named for what it is")]
     #[serde(flatten)]
     pub retention: RetentionView,
-    /// Whether it changed.
+    /// Whether the action changed anything; only in the response to an action.
     pub changed: bool,
 }
 

@@ -77,7 +77,7 @@ impl JsonSchema for Expiry {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let (span, moment) = (generator.subschema_for::<Span>(), generator.subschema_for::<Moment>());
-        json_schema!({"description": "a duration from now, or a time", "anyOf": [span, moment]})
+        json_schema!({"description": "A duration from now, or a time.", "anyOf": [span, moment], "examples": ["1h"]})
     }
 }
 

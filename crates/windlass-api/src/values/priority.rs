@@ -63,12 +63,30 @@ impl JsonSchema for PriorityInput {
         "Priority".into()
     }
 
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let name = generator.subschema_for::<PriorityName>();
+        json_schema!({
+            "description": "Jobs with a higher priority run first: 0 to 100, or a name. critical is 100, high 80, \
+                normal 50, low 10, bulk 0.",
+            "anyOf": [{"type": "integer", "minimum": 0, "maximum": 100}, name],
+            "examples": [50],
+        })
+    }
+}
+
+/// The names, for the schema.
+struct PriorityName;
+
+impl JsonSchema for PriorityName {
+    fn schema_name() -> Cow<'static, str> {
+        "PriorityName".into()
+    }
+
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "jobs with a higher priority run first; critical is 100, high 80, normal 50, \
-                low 10, bulk 0; names are case-insensitive",
-            "anyOf": [{"type": "integer", "minimum": 0, "maximum": 100}, {"type": "string", "enum": NAMES}],
-            "examples": [50],
+            "description": "The name of a priority; upper and lower case are the same.",
+            "type": "string",
+            "enum": NAMES,
         })
     }
 }

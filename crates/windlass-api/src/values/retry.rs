@@ -55,6 +55,16 @@ struct RetryFields {
     retry_on: Option<Vec<Category>>,
 }
 
+/// The presets, for the schema; the rules know what each means.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(dead_code, reason = "only its schema is used")]
+enum RetryPreset {
+    Standard,
+    Fixed,
+    Backoff,
+}
+
 impl Retry {
     /// The policy it describes.
     pub fn into_policy(self) -> Result<RetryPolicy, Invalid> {
@@ -141,23 +151,36 @@ impl JsonSchema for Retry {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let preset = generator.subschema_for::<RetryPreset>();
         let fields = generator.subschema_for::<RetryFields>();
-        json_schema!({"anyOf": [{"type": "string", "enum": ["standard", "fixed", "backoff"]}, fields]})
+        json_schema!({
+            "description": "A retry policy: the name of a preset, or values over a preset.",
+            "anyOf": [preset, fields],
+            "examples": ["standard"],
+        })
     }
 }
 
 /// The effective retry policy.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "the fields are described at the policy of a submission")]
 pub struct EffectiveRetry {
+    /// How the delay grows with the number of failures.
     pub strategy: Strategy,
+    /// Delay after the first failure.
     pub initial_delay: Span,
+    /// Maximum delay.
     pub max_delay: Span,
+    /// Factor of the exponential strategy.
     pub multiplier: f64,
+    /// Random share of the delay, 0 to 1, by which it is shortened or lengthened.
     pub jitter: f64,
+    /// Source of the jitter.
     pub jitter_mode: JitterMode,
+    /// Maximum number of attempts, including the first.
     pub max_attempts: u32,
+    /// One less than `max_attempts`.
     pub max_retries: u32,
+    /// Error categories that are retried.
     pub retry_on: Vec<Category>,
 }
 
@@ -194,6 +217,7 @@ impl From<EffectiveRetry> for RetryPolicy {
 
 /// Time limits; those not given follow the defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Timeouts")]
 #[serde(deny_unknown_fields)]
 pub struct SomeTimeouts {
     /// Maximum duration of an attempt.
@@ -234,10 +258,13 @@ pub fn two_leases(lease: Span, visibility: Span) -> Invalid {
 /// The effective time limits.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct EffectiveTimeouts {
+    /// Maximum duration of an attempt.
     execution: Span,
+    /// How long a lease lasts without a heartbeat.
     lease: Span,
+    /// Maximum time from submission to a final state.
     lifetime: Span,
-    /// Left out if there is no limit.
+    /// Maximum time from when the job can be claimed to its first start; left out if there is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<Span>,
 }

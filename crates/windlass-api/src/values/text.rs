@@ -6,7 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 use windlass_core::caller::Role;
-use windlass_core::job::{JobId, JobState, JobType, QueueName, ScheduleName, Tenant, Version, WorkerId};
+use windlass_core::job::{
+    AlertName, JobId, JobState, JobType, QueueName, ScheduleName, Tenant, Version, WorkerId,
+};
 use windlass_core::key::KeyId;
 
 /// A value of the library that is text in the API.
@@ -27,6 +29,9 @@ impl<T: std::fmt::Display> Serialize for Text<T> {
 
 /// A value that is parsed from text, and its schema.
 pub trait FromText: Sized {
+    /// The name of its schema, if it is described once and referred to.
+    const SCHEMA: Option<&'static str> = None;
+
     /// Parses the text; the error completes a sentence that begins with the field's name.
     fn from_text(text: &str) -> Result<Self, String>;
     /// The schema of the text.
@@ -50,11 +55,11 @@ impl<T: FromText> std::str::FromStr for Text<T> {
 
 impl<T: FromText> JsonSchema for Text<T> {
     fn inline_schema() -> bool {
-        true
+        T::SCHEMA.is_none()
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Text".into()
+        T::SCHEMA.unwrap_or("Text").into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -76,7 +81,7 @@ macro_rules! name_from_text {
     )*};
 }
 
-name_from_text!(JobType, QueueName, ScheduleName, Tenant);
+name_from_text!(AlertName, JobType, QueueName, ScheduleName, Tenant);
 
 macro_rules! id_from_text {
     ($($name:ident),*) => {$(
@@ -105,12 +110,18 @@ impl FromText for KeyId {
 }
 
 impl FromText for JobState {
+    const SCHEMA: Option<&'static str> = Some("JobState");
+
     fn from_text(text: &str) -> Result<JobState, String> {
         text.parse().map_err(|problem: windlass_core::error::FieldProblem| problem.to_string())
     }
 
     fn schema() -> Schema {
-        json_schema!({"type": "string", "enum": JobState::ALL.map(JobState::as_str)})
+        json_schema!({
+            "description": "The state of a job.",
+            "type": "string",
+            "enum": JobState::ALL.map(JobState::as_str),
+        })
     }
 }
 
@@ -125,11 +136,17 @@ impl FromText for Version {
 }
 
 impl FromText for Role {
+    const SCHEMA: Option<&'static str> = Some("Role");
+
     fn from_text(text: &str) -> Result<Role, String> {
         text.parse().map_err(|problem: windlass_core::error::FieldProblem| problem.to_string())
     }
 
     fn schema() -> Schema {
-        json_schema!({"type": "string", "enum": Role::ALL.map(Role::as_str)})
+        json_schema!({
+            "description": "A role: a set of permissions.",
+            "type": "string",
+            "enum": Role::ALL.map(Role::as_str),
+        })
     }
 }

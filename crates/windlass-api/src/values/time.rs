@@ -51,7 +51,7 @@ impl JsonSchema for Moment {
         json_schema!({
             "type": "string",
             "format": "date-time",
-            "description": "RFC 3339; responses are in UTC with milliseconds",
+            "description": "A time in the format of RFC 3339. Responses are in UTC with milliseconds.",
             "examples": ["2030-01-31T12:00:00.000Z"],
         })
     }
@@ -186,8 +186,8 @@ impl JsonSchema for Span {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "such as 250ms, 30s, 5m, 1h30m or 7d, or a number of seconds; responses use the \
-                text",
+            "description": "A duration: a text such as 250ms, 30s, 5m, 1h30m or 7d, or a number of seconds. Responses use \
+                the text.",
             "anyOf": [
                 {"type": "string", "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$", "minLength": 2},
                 {"type": "number", "minimum": 0},

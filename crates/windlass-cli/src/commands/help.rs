@@ -13,12 +13,12 @@ use crate::output;
 
 /// Commands by topic. Names without a command are skipped; commands that are not listed come last.
 const THEMES: [(&str, &[&str]); 5] = [
-    ("Start", &["serve", "dev", "demo", "work", "health", "status", "top", "open"]),
+    ("Start", &["serve", "dev", "demo", "work", "health", "status", "top", "open", "mcp"]),
     (
         "Jobs",
         &[
-            "submit", "batch", "list", "show", "explain", "logs", "release", "signal", "suspend", "resume",
-            "cancel", "priority", "redrive", "delete", "export",
+            "submit", "batch", "list", "show", "explain", "logs", "stream", "release", "signal", "token",
+            "suspend", "resume", "cancel", "priority", "redrive", "delete", "export",
         ],
     ),
     (
@@ -33,6 +33,7 @@ const THEMES: [(&str, &[&str]); 5] = [
             "clock",
             "retention",
             "schedules",
+            "alerts",
             "stats",
             "events",
             "audit",
@@ -46,14 +47,14 @@ const THEMES: [(&str, &[&str]); 5] = [
             "sdk-test",
         ],
     ),
-    ("Program", &["context", "version", "completions", "man", "help"]),
+    ("Program", &["context", "version", "docs", "completions", "man", "help"]),
 ];
 
 /// What a newcomer reads who starts the program without arguments.
 pub(super) const FIRST_STEPS: &str = "\
 windlass demo                                   a server with sample jobs and a dashboard, to look around
 windlass serve                                  a server of your own at http://127.0.0.1:7788
-windlass submit email.send '{\"to\": \"ada\"}'    a job
+windlass submit email.send '{\"to\": \"ada\"}'      a job
 windlass work email.send -- cat                 a worker: runs a program for each job of this type
 windlass --help                                 all commands
 ";

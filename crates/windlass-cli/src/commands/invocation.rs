@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use windlass_api::time::Span;
 
-use super::{Cli, help};
+use super::{Cli, help, suggestion};
 use crate::config::{ConfigFile, Setting, in_force};
 use crate::output::format::{self, Chosen};
 
@@ -56,7 +56,9 @@ impl Invocation {
 
 /// Parses the command line; prints the error and exits the process if it is invalid.
 fn parse(command: &clap::Command, arguments: Vec<OsString>) -> ArgMatches {
-    command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| error.exit())
+    command.clone().try_get_matches_from(arguments).unwrap_or_else(|error| {
+        suggestion::corrected(error, command).exit();
+    })
 }
 
 /// The matches of the subcommand that was given, below all others.

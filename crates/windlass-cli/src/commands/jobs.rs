@@ -10,5 +10,6 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod show;
 pub(crate) mod signal;
+pub(crate) mod stream;
 pub(crate) mod submit;
 pub(crate) mod tree;

@@ -1,5 +1,6 @@
-//! Commands that operate a server: queues, types, tenants, schedules, keys, pauses, retention and the audit trail.
+//! Commands that operate a server: queues, types, tenants, schedules, alerts, keys, pauses, retention and the audit trail.
 
+pub(crate) mod alerts;
 pub(crate) mod audit;
 pub(crate) mod audit_list;
 pub(crate) mod context;

@@ -6,7 +6,9 @@ pub(crate) mod config;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod dev;
+pub(crate) mod docs;
 pub(crate) mod health;
+pub(crate) mod mcp;
 pub(crate) mod open;
 pub(crate) mod sdk_test;
 pub(crate) mod serve;

@@ -40,6 +40,11 @@ pub(crate) struct JsonReply {
 }
 
 impl JsonReply {
+    /// The response as it is.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     /// The response as `T`.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| {

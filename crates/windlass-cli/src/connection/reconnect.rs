@@ -82,6 +82,42 @@ fn is_away(failure: &Failure) -> bool {
     }
 }
 
+/// How often reads found the server unavailable since the last one that succeeded.
+#[derive(Default)]
+pub(crate) struct Patience {
+    tries: u32,
+}
+
+impl Patience {
+    /// Unwraps the result of a read. If the server is unavailable, waits for a while and returns None: the caller reads
+    /// again.
+    pub(crate) async fn retry_while_away<T>(
+        &mut self,
+        looked: Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        let found = self.unless_away(looked)?;
+        if found.is_none() {
+            tokio::time::sleep(FOLLOW_PAUSE).await;
+        }
+        Ok(found)
+    }
+
+    /// The result of a read; None if the server is unavailable, but not for long.
+    fn unless_away<T>(&mut self, looked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+        match looked {
+            Ok(found) => {
+                self.tries = 0;
+                Ok(Some(found))
+            }
+            Err(failure) if !is_away(&failure) || self.tries >= FOLLOW_TRIES_MAX => Err(failure),
+            Err(_) => {
+                self.tries += 1;
+                Ok(None)
+            }
+        }
+    }
+}
+
 /// Changes of one job: its event stream, and in parallel a long poll for its end. Servers of the same store notify each
 /// other of every end, but of other events only if they are stored.
 pub(crate) struct JobEventStream<'a> {
@@ -89,8 +125,7 @@ pub(crate) struct JobEventStream<'a> {
     id: &'a str,
     /// None if the server has no stream available.
     events: Option<Followed<'a>>,
-    /// Reads that found the server unavailable since the last one that succeeded.
-    tries: u32,
+    patience: Patience,
 }
 
 impl<'a> JobEventStream<'a> {
@@ -102,7 +137,7 @@ impl<'a> JobEventStream<'a> {
             Err(Failure::Refused(refusal)) if is_passing(&refusal) => None,
             Err(failure) => return Err(failure),
         };
-        Ok(JobEventStream { client, id, events, tries: 0 })
+        Ok(JobEventStream { client, id, events, patience: Patience::default() })
     }
 
     /// Returns when the job changed or may have changed, at the latest after `at_most`.
@@ -135,17 +170,10 @@ impl<'a> JobEventStream<'a> {
         &mut self,
         looked: Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
-        let failure = match looked {
-            Ok(found) => {
-                self.tries = 0;
-                return Ok(Some(found));
-            }
-            Err(failure) => failure,
-        };
-        if !is_away(&failure) || self.tries >= FOLLOW_TRIES_MAX {
-            return Err(failure);
+        let found = self.patience.unless_away(looked)?;
+        if found.is_some() {
+            return Ok(found);
         }
-        self.tries += 1;
         match &mut self.events {
             Some(events) => {
                 tokio::time::sleep(CUT_PAUSE).await;

@@ -5,7 +5,8 @@ use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
 use windlass_api::job::Job;
 use windlass_api::pause::Gate;
-use windlass_api::queue::Queue;
+use windlass_api::queue::{Queue, Type};
+use windlass_api::schedule::ScheduleView;
 use windlass_api::stats::{Counts, Stats, Unresolved};
 use windlass_api::text::Text;
 use windlass_api::worker::Worker;
@@ -14,6 +15,8 @@ use super::command::Command;
 use super::details::Details;
 use super::model::{FAILURES, failed_at};
 use super::rates::Rates;
+use super::rows::{self, FailureGroup, ListRow};
+use super::sort::{self, Sorting, TimeRange};
 use crate::output::escaped;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,10 +25,27 @@ pub(super) enum Pane {
     Running,
     Failures,
     Suspended,
+    Workers,
+    Types,
+    Schedules,
+    /// Failures by their error.
+    Groups,
 }
 
+/// The number of panes.
+const PANES: usize = 8;
+
 impl Pane {
-    pub(super) const ALL: [Pane; 4] = [Pane::Queues, Pane::Running, Pane::Failures, Pane::Suspended];
+    pub(super) const ALL: [Pane; PANES] = [
+        Pane::Queues,
+        Pane::Running,
+        Pane::Failures,
+        Pane::Suspended,
+        Pane::Workers,
+        Pane::Types,
+        Pane::Schedules,
+        Pane::Groups,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -33,6 +53,10 @@ impl Pane {
             Pane::Running => "Running",
             Pane::Failures => "Failures",
             Pane::Suspended => "Suspended",
+            Pane::Workers => "Workers",
+            Pane::Types => "Types",
+            Pane::Schedules => "Schedules",
+            Pane::Groups => "Errors",
         }
     }
 
@@ -98,6 +122,9 @@ pub(super) struct Snapshot {
     pub(super) running: Vec<Job>,
     pub(super) failures: Vec<Job>,
     pub(super) suspended: Vec<Job>,
+    /// Read only while they are shown.
+    pub(super) types: Option<Vec<Type>>,
+    pub(super) schedules: Option<Vec<ScheduleView>>,
 }
 
 /// The state of the screen.
@@ -116,8 +143,12 @@ pub(super) struct Screen {
     running: Vec<Job>,
     failures: Vec<Job>,
     suspended: Vec<Job>,
+    pub(super) types: Vec<Type>,
+    pub(super) schedules: Vec<ScheduleView>,
     pub(super) pane: Pane,
-    choices: [Selection; 4],
+    choices: [Selection; PANES],
+    sorting: [Option<Sorting>; PANES],
+    pub(super) range: TimeRange,
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) note: Option<Note>,
@@ -140,8 +171,12 @@ impl Screen {
             running: Vec::new(),
             failures: Vec::new(),
             suspended: Vec::new(),
+            types: Vec::new(),
+            schedules: Vec::new(),
             pane: Pane::Queues,
             choices: Default::default(),
+            sorting: Default::default(),
+            range: TimeRange::default(),
             filter: String::new(),
             mode: Mode::Browse,
             note: None,
@@ -157,6 +192,8 @@ impl Screen {
         (self.queues, self.gate, self.workers) = (snapshot.queues, snapshot.gate, snapshot.workers);
         (self.running, self.failures, self.suspended) =
             (snapshot.running, snapshot.failures, snapshot.suspended);
+        self.types = snapshot.types.unwrap_or(std::mem::take(&mut self.types));
+        self.schedules = snapshot.schedules.unwrap_or(std::mem::take(&mut self.schedules));
         self.failures.sort_by_key(|job| std::cmp::Reverse(failed_at(job)));
         (self.link, self.heard_at) = (Connection::Up, self.now);
         for pane in Pane::ALL {
@@ -177,18 +214,70 @@ impl Screen {
 
     /// The queues that match the filter.
     pub(super) fn shown_queues(&self) -> Vec<&Queue> {
-        self.queues.iter().filter(|queue| self.lets_through(&[queue.name.0.as_str()])).collect()
+        let mut queues: Vec<&Queue> =
+            self.queues.iter().filter(|queue| self.lets_through(&[queue.name.0.as_str()])).collect();
+        if let Some(sorting) = self.sorting(Pane::Queues) {
+            sorting.apply(&mut queues, |queue| sort::of_queue(queue, sorting.column, self.range));
+        }
+        queues
+    }
+
+    /// The jobs of a list, whatever the filter.
+    pub(super) fn listed(&self, pane: Pane) -> &[Job] {
+        match pane {
+            Pane::Running => &self.running,
+            Pane::Failures => &self.failures,
+            Pane::Suspended => &self.suspended,
+            _ => &[],
+        }
     }
 
     /// The jobs of a list that match the filter.
     pub(super) fn shown_jobs(&self, pane: Pane) -> Vec<&Job> {
-        let jobs: &[Job] = match pane {
-            Pane::Queues => &[],
-            Pane::Running => &self.running,
-            Pane::Failures => &self.failures,
-            Pane::Suspended => &self.suspended,
-        };
-        jobs.iter().filter(|job| self.matches(job)).collect()
+        let mut jobs: Vec<&Job> = self.listed(pane).iter().filter(|job| self.matches(job)).collect();
+        if let Some(sorting) = self.sorting(pane) {
+            sorting.apply(&mut jobs, |job| sort::of_job(job, sorting.column, pane));
+        }
+        jobs
+    }
+
+    /// The rows of another list that match the filter.
+    pub(super) fn shown_rows(&self, pane: Pane) -> Vec<ListRow> {
+        let mut rows = rows::rows(self, pane);
+        rows.retain(|row| {
+            let texts: Vec<&str> = row.cells.iter().map(|cell| cell.text.as_str()).collect();
+            self.lets_through(&texts)
+        });
+        if let Some(sorting) = self.sorting(pane) {
+            sorting.apply(&mut rows, |row| row.cells[sorting.column].value.clone());
+        }
+        rows
+    }
+
+    /// How a list is sorted; `None` for its own order.
+    pub(super) fn sorting(&self, pane: Pane) -> Option<Sorting> {
+        self.sorting[pane.place()]
+    }
+
+    /// Sorts the active list by its next column.
+    pub(super) fn sort_by_next(&mut self) {
+        let place = self.pane.place();
+        self.sorting[place] = Sorting::after(self.sorting[place], self.pane);
+        self.clamp_selection(self.pane);
+    }
+
+    /// Sorts the active list in the other direction.
+    pub(super) fn reverse(&mut self) {
+        if let Some(sorting) = &mut self.sorting[self.pane.place()] {
+            sorting.is_down = !sorting.is_down;
+        }
+        self.clamp_selection(self.pane);
+    }
+
+    /// The number of listed jobs that a worker runs.
+    pub(super) fn running_of(&self, worker: &Text<WorkerId>) -> u64 {
+        let leases = self.running.iter().filter_map(|job| job.lease.as_ref());
+        leases.filter(|lease| lease.worker == *worker).count() as u64
     }
 
     fn matches(&self, job: &Job) -> bool {
@@ -216,7 +305,34 @@ impl Screen {
             Pane::Running => self.states.sum(&[JobState::Running]),
             Pane::Failures => self.states.sum(&FAILURES),
             Pane::Suspended => self.states.sum(&[JobState::Suspended]),
+            Pane::Workers | Pane::Types | Pane::Schedules | Pane::Groups => {
+                rows::rows(self, pane).len() as u64
+            }
         }
+    }
+
+    /// The number of rows that a pane shows.
+    pub(super) fn rows_shown(&self, pane: Pane) -> usize {
+        self.keys(pane).len()
+    }
+
+    /// Selects the row at this place of the active pane.
+    pub(super) fn select(&mut self, place: usize) {
+        let keys = self.keys(self.pane);
+        let choice = &mut self.choices[self.pane.place()];
+        choice.place = place.min(keys.len().saturating_sub(1));
+        choice.key = keys.get(choice.place).cloned();
+    }
+
+    /// The selected group of failures.
+    pub(super) fn chosen_group(&self) -> Option<FailureGroup> {
+        let key = (self.pane == Pane::Groups).then(|| self.choices[self.pane.place()].key.clone())??;
+        rows::groups(self).into_iter().find(|group| group.key == key)
+    }
+
+    /// The key of the selected row of a list that has neither queues nor jobs.
+    pub(super) fn chosen_key(&self) -> Option<&str> {
+        self.choices[self.pane.place()].key.as_deref()
     }
 
     fn keys(&self, pane: Pane) -> Vec<String> {
@@ -224,6 +340,9 @@ impl Screen {
             Pane::Queues => self.shown_queues().iter().map(|queue| queue.name.to_string()).collect(),
             Pane::Running | Pane::Failures | Pane::Suspended => {
                 self.shown_jobs(pane).iter().map(|job| job.id.to_string()).collect()
+            }
+            Pane::Workers | Pane::Types | Pane::Schedules | Pane::Groups => {
+                self.shown_rows(pane).into_iter().map(|row| row.key).collect()
             }
         }
     }

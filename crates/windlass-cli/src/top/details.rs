@@ -1,11 +1,16 @@
-//! Everything about one job or queue, as lines that can be scrolled.
+//! Everything about one job, queue, worker, type, schedule or group of failures, as lines that can be scrolled.
 
 use windlass::clock::Timestamp;
 use windlass_api::job::{Job, Why};
 use windlass_api::job_details::{Attempt, LogLine};
-use windlass_api::queue::Queue;
+use windlass_api::pause::Pause;
+use windlass_api::queue::{Queue, Type};
+use windlass_api::schedule::ScheduleView;
+use windlass_api::stats::{Counts, QueueRates};
+use windlass_api::worker::Worker;
 
 use super::format::{age, count};
+use super::rows::FailureGroup;
 use crate::output::escaped;
 use crate::output::text::word;
 
@@ -82,6 +87,8 @@ impl Details {
             lines.push(heading("Attempts"));
             lines.extend(details.attempts.iter().rev().flat_map(|attempt| tried(attempt, now)));
         }
+        lines.push(heading("Payload"));
+        lines.extend(payload(&details.job));
         if !details.logs.is_empty() {
             lines.push(heading("Log, newest first"));
             lines
@@ -102,37 +109,146 @@ impl Details {
             "oldest waiting",
             queue.oldest_age.map_or("no job waits".to_owned(), |span| age(span.0)),
         ));
-        lines.push(heading("Jobs by state"));
-        let filled = queue.depth.iter().filter(|(_, number)| *number > 0);
-        lines.extend(filled.map(|(state, number)| fact(state.as_str(), count(number))));
-        for (name, flow) in [("Last minute", &queue.rates.last_minute), ("Last hour", &queue.rates.last_hour)]
-        {
-            lines.push(heading(name));
-            lines.push(fact("submitted", count(flow.submitted)));
-            lines.push(fact("completed", count(flow.completed)));
-            let failed =
-                format!("{} final, {} retried", count(flow.failed + flow.dead_letter), count(flow.retried));
-            lines.push(fact("failed", failed));
-            for (label, spread) in [("waited", &flow.waited), ("ran", &flow.ran)] {
-                if let (Some(half), Some(most)) = (spread.p50, spread.p95) {
-                    lines.push(fact(label, format!("p50 {}, p95 {}", age(half.0), age(most.0))));
-                }
-            }
-        }
-        let set = serde_json::to_value(&queue.settings).unwrap_or_default();
-        let set = set.as_object().into_iter().flatten().filter(|(_, value)| is_set(value));
-        let set: Vec<Line> = set.map(|(name, value)| fact(name, escaped(&value.to_string()))).collect();
-        if !set.is_empty() {
-            lines.push(heading("Settings"));
-            lines.extend(set);
-        }
+        lines.extend(counted(&queue.depth, &queue.rates));
+        lines.extend(settings(&serde_json::to_value(&queue.settings).unwrap_or_default()));
         Details { job: None, title: format!("Queue {}", queue.name), lines, skipped: 0 }
+    }
+
+    /// Everything about a worker; `jobs` are those that it runs.
+    pub(super) fn of_worker(worker: &Worker, jobs: &[&Job], now: Timestamp) -> Details {
+        let mut lines = vec![
+            fact("id", worker.id.to_string()),
+            fact("state", if worker.alive { "alive" } else { "lost" }),
+            fact("seen", ago(worker.seen_at.0, now)),
+            fact("registered", ago(worker.registered_at.0, now)),
+            fact("at once", worker.concurrency.to_string()),
+        ];
+        lines.extend(worker.version.as_ref().map(|version| fact("version", version.as_str())));
+        lines.extend(worker.tenant.as_ref().map(|tenant| fact("tenant", tenant.to_string())));
+        lines.extend(worker.paused.as_ref().map(|pause| paused(pause, now)));
+        lines.push(heading("Takes"));
+        let names = |names: Vec<String>| if names.is_empty() { "all".to_owned() } else { names.join(", ") };
+        lines.push(fact("queues", names(worker.queues.iter().map(ToString::to_string).collect())));
+        lines.push(fact("types", names(worker.types.iter().map(ToString::to_string).collect())));
+        if !jobs.is_empty() {
+            lines.push(heading("Runs"));
+            lines.extend(jobs.iter().map(|job| fact(job.r#type.0.as_str(), job.id.to_string())));
+        }
+        Details { job: None, title: format!("Worker {}", worker.name), lines, skipped: 0 }
+    }
+
+    /// Everything about a type.
+    pub(super) fn of_type(job_type: &Type, now: Timestamp) -> Details {
+        let mut lines: Vec<Line> = job_type.paused.iter().map(|pause| paused(pause, now)).collect();
+        lines.extend(counted(&job_type.depth, &job_type.rates));
+        lines.extend(settings(&serde_json::to_value(&job_type.settings).unwrap_or_default()));
+        Details { job: None, title: format!("Type {}", job_type.r#type), lines, skipped: 0 }
+    }
+
+    /// Everything about a schedule.
+    pub(super) fn of_schedule(schedule: &ScheduleView, now: Timestamp) -> Details {
+        let mut lines = vec![
+            fact("when", crate::commands::manage::schedules::timing(schedule)),
+            fact("job", format!("{} in queue {}", schedule.job.r#type, schedule.job.queue)),
+            fact("missed", word(&schedule.missed)),
+            fact("overlap", word(&schedule.overlap)),
+            fact("submitted", count(schedule.submitted)),
+        ];
+        if let Some(pause) = &schedule.paused {
+            let reason = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+            lines.push(error_line("paused", format!("by {}, {}{reason}", pause.by, ago(pause.at.0, now))));
+        }
+        if let Some(refused) = &schedule.last_refused {
+            lines.push(error_line("refused", format!("{}: {}", ago(refused.at.0, now), refused.reason)));
+        }
+        lines.extend(schedule.last_job.as_ref().map(|job| fact("last job", job.to_string())));
+        lines.push(heading("Next runs"));
+        lines.extend(schedule.next_runs.iter().map(|run| fact(&ago(run.0, now), run.0.to_string())));
+        if let Some(payload) = &schedule.job.payload {
+            lines.push(heading("Payload"));
+            lines.extend(json_lines(&payload.value()));
+        }
+        Details { job: None, title: format!("Schedule {}", schedule.name), lines, skipped: 0 }
+    }
+
+    /// The jobs of a group of failures.
+    pub(super) fn of_group(group: &FailureGroup) -> Details {
+        let mut lines = vec![error_line("error", group.message.as_str())];
+        lines.push(heading("Jobs, newest failure first"));
+        lines.extend(group.jobs.iter().map(|id| fact("", id.as_str())));
+        let title = format!(
+            "{} of {}",
+            super::format::several(group.jobs.len() as u64, "failure", "failures"),
+            group.job_type
+        );
+        Details { job: None, title, lines, skipped: 0 }
     }
 
     /// Scrolls, not past the end.
     pub(super) fn scroll(&mut self, by: isize) {
         self.skipped = self.skipped.saturating_add_signed(by).min(self.lines.len().saturating_sub(1));
     }
+}
+
+/// Lines of a payload that are shown.
+const PAYLOAD_LINES: usize = 200;
+
+/// The payload of a job, as far as this key may read it.
+fn payload(job: &Job) -> Vec<Line> {
+    match (&job.payload, &job.payload_base64) {
+        (Some(payload), _) => json_lines(&payload.value()),
+        (None, Some(base64)) => {
+            let kind = job.content_type.as_deref().unwrap_or("unknown type");
+            vec![fact("", format!("{kind}, {} characters of base64", base64.len()))]
+        }
+        (None, None) => vec![fact("", "not readable with this key")],
+    }
+}
+
+/// JSON over several lines, up to a limit.
+fn json_lines(value: &serde_json::Value) -> Vec<Line> {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let mut lines: Vec<Line> = text.lines().take(PAYLOAD_LINES).map(|line| fact("", escaped(line))).collect();
+    if text.lines().count() > PAYLOAD_LINES {
+        lines.push(fact("", "…"));
+    }
+    lines
+}
+
+fn paused(pause: &Pause, now: Timestamp) -> Line {
+    let reason = pause.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    error_line("paused", format!("by {}, {}{reason}", pause.by, ago(pause.at.0, now)))
+}
+
+/// Jobs by state, and what happened in the last minute and hour.
+fn counted(depth: &Counts, rates: &QueueRates) -> Vec<Line> {
+    let mut lines = vec![heading("Jobs by state")];
+    let filled = depth.iter().filter(|(_, number)| *number > 0);
+    lines.extend(filled.map(|(state, number)| fact(state.as_str(), count(number))));
+    for (name, flow) in [("Last minute", &rates.last_minute), ("Last hour", &rates.last_hour)] {
+        lines.push(heading(name));
+        lines.push(fact("submitted", count(flow.submitted)));
+        lines.push(fact("completed", count(flow.completed)));
+        let failed =
+            format!("{} final, {} retried", count(flow.failed + flow.dead_letter), count(flow.retried));
+        lines.push(fact("failed", failed));
+        for (label, spread) in [("waited", &flow.waited), ("ran", &flow.ran)] {
+            if let (Some(half), Some(most)) = (spread.p50, spread.p95) {
+                lines.push(fact(label, format!("p50 {}, p95 {}", age(half.0), age(most.0))));
+            }
+        }
+    }
+    lines
+}
+
+/// The settings that are set.
+fn settings(all: &serde_json::Value) -> Vec<Line> {
+    let set = all.as_object().into_iter().flatten().filter(|(_, value)| is_set(value));
+    let mut set: Vec<Line> = set.map(|(name, value)| fact(name, escaped(&value.to_string()))).collect();
+    if !set.is_empty() {
+        set.insert(0, heading("Settings"));
+    }
+    set
 }
 
 fn is_set(value: &serde_json::Value) -> bool {

@@ -5,6 +5,7 @@ mod dialog;
 mod head;
 mod jobs;
 mod queues;
+mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use ratatui::widgets::{Block, BorderType, Paragraph, Row, Table, TableState};
 
 use super::app::{Mode, Pane, Screen};
 use super::format::{columns, count, cut};
+use super::sort;
 use super::theme::Theme;
 
 /// Minimum rows for several lists at once.
@@ -33,30 +35,34 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen, theme: Theme) {
         frame.render_widget(Paragraph::new("too small"), area);
         return;
     }
-    let head = head::height(area);
-    let [top, lists, foot] =
-        Layout::vertical([Constraint::Length(head), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    let [top, lists, foot] = parts(area);
     head::draw(frame, top, screen, theme);
-    draw_lists(frame, lists, screen, theme);
+    draw_lists(frame, area, screen, theme);
     draw_foot(frame, foot, screen, theme);
     dialog::draw(frame, lists, screen, theme);
 }
 
-/// Lays out the lists: all of them if there is space, otherwise the active one.
-fn draw_lists(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
+/// Where everything is on a screen of this size.
+pub(super) struct ScreenLayout {
+    pub(super) tabs: Vec<(Pane, Rect)>,
+    pub(super) lists: Vec<(Pane, Rect)>,
+}
+
+/// Lays out the lists: the first three if there is space, with another one in place of the third if it is active; otherwise
+/// the active one alone, below a line of tabs.
+pub(super) fn layout(screen_area: Rect, screen: &Screen) -> ScreenLayout {
+    let [_, area, _] = parts(screen_area);
     if area.height < TALL {
         let [tabs, list] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-        draw_tabs(frame, tabs, screen, theme);
-        draw_pane(frame, list, screen, screen.pane, theme);
-        return;
+        return ScreenLayout { tabs: tab_areas(tabs, screen), lists: vec![(screen.pane, list)] };
     }
-    // The fourth list is shown on request only, in place of the third.
-    let third = if screen.pane == Pane::Suspended { Pane::Suspended } else { Pane::Failures };
+    let first = [Pane::Queues, Pane::Running, Pane::Failures];
+    let third = if first.contains(&screen.pane) { Pane::Failures } else { screen.pane };
     let rows = u16::try_from(screen.shown_queues().len()).unwrap_or(u16::MAX);
     let queues_height = rows.saturating_add(3).clamp(5, area.height * 2 / 5);
-    let [queues, rest] =
-        Layout::vertical([Constraint::Length(queues_height), Constraint::Fill(1)]).areas(area);
-    draw_pane(frame, queues, screen, Pane::Queues, theme);
+    let [tabs, queues, rest] =
+        Layout::vertical([Constraint::Length(1), Constraint::Length(queues_height), Constraint::Fill(1)])
+            .areas(area);
     let halves = [Constraint::Fill(1), Constraint::Fill(1)];
     let [second, last] = if area.width >= WIDE && rest.height < LOW {
         Layout::horizontal(halves)
@@ -64,28 +70,86 @@ fn draw_lists(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) 
         Layout::vertical(halves)
     }
     .areas(rest);
-    draw_pane(frame, second, screen, Pane::Running, theme);
-    draw_pane(frame, last, screen, third, theme);
+    let lists = vec![(Pane::Queues, queues), (Pane::Running, second), (third, last)];
+    ScreenLayout { tabs: tab_areas(tabs, screen), lists }
 }
 
-fn draw_tabs(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
-    let mut pieces = Vec::new();
-    for (number, pane) in (1..).zip(Pane::ALL) {
-        let style = if pane == screen.pane { theme.chosen() } else { Style::new() };
-        pieces.push(Span::styled(format!(" {number} {} ", pane.title()), style));
-        let total = count(screen.total(pane));
-        let style =
-            if pane == Pane::Failures && screen.total(pane) > 0 { theme.bad() } else { theme.faint() };
-        pieces.push(Span::styled(format!("{total} "), style));
+/// Head, lists and foot.
+fn parts(area: Rect) -> [Rect; 3] {
+    let head = head::height(area);
+    Layout::vertical([Constraint::Length(head), Constraint::Fill(1), Constraint::Length(1)]).areas(area)
+}
+
+fn draw_lists(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
+    let layout = layout(area, screen);
+    for (pane, area) in layout.tabs {
+        draw_tab(frame, area, screen, pane, theme);
     }
-    frame.render_widget(Line::from(pieces), area);
+    for (pane, area) in layout.lists {
+        draw_pane(frame, area, screen, pane, theme);
+    }
+}
+
+/// The text of a tab, and its number.
+fn tab(screen: &Screen, pane: Pane) -> (String, String) {
+    let number = Pane::ALL.iter().position(|other| *other == pane).unwrap_or(0) + 1;
+    // Lists that are read only while they are shown have no number before.
+    let is_known = screen.total(pane) > 0 || ![Pane::Types, Pane::Schedules].contains(&pane);
+    let total = if is_known { format!("{} ", count(screen.total(pane))) } else { String::new() };
+    (format!(" {number} {} ", pane.title()), total)
+}
+
+/// The tabs from the left, as far as they fit; the active one always does.
+fn tab_areas(area: Rect, screen: &Screen) -> Vec<(Pane, Rect)> {
+    let width_of = |pane: Pane| {
+        let (name, total) = tab(screen, pane);
+        u16::try_from(columns(&name) + columns(&total)).unwrap_or(u16::MAX)
+    };
+    let place = Pane::ALL.iter().position(|pane| *pane == screen.pane).unwrap_or(0);
+    let mut first = 0;
+    let fits =
+        |first: usize| Pane::ALL[first..=place].iter().map(|pane| width_of(*pane)).sum::<u16>() <= area.width;
+    while first < place && !fits(first) {
+        first += 1;
+    }
+    let mut x = area.x;
+    let mut areas = Vec::new();
+    for pane in &Pane::ALL[first..] {
+        let width = width_of(*pane);
+        if x + width > area.x + area.width && !areas.is_empty() {
+            break;
+        }
+        areas.push((*pane, Rect { x, width: width.min(area.x + area.width - x), ..area }));
+        x += width;
+    }
+    areas
+}
+
+fn draw_tab(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pane, theme: Theme) {
+    let (name, total) = tab(screen, pane);
+    let name_style = if pane == screen.pane { theme.chosen() } else { Style::new() };
+    let is_bad = [Pane::Failures, Pane::Groups].contains(&pane) && screen.total(pane) > 0;
+    let style = if is_bad { theme.bad() } else { theme.faint() };
+    frame.render_widget(Line::from(vec![Span::styled(name, name_style), Span::styled(total, style)]), area);
 }
 
 fn draw_pane(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pane, theme: Theme) {
     match pane {
         Pane::Queues => queues::draw(frame, area, screen, theme),
         Pane::Running | Pane::Failures | Pane::Suspended => jobs::draw(frame, area, screen, pane, theme),
+        Pane::Workers | Pane::Types | Pane::Schedules | Pane::Groups => {
+            rows::draw(frame, area, screen, pane, theme);
+        }
     }
+}
+
+/// The first row of a list that is in view: one row stays visible below the selected one, to show that the list continues.
+pub(super) fn first_row(screen: &Screen, pane: Pane, area: Rect) -> usize {
+    let shown = screen.rows_shown(pane);
+    let visible = usize::from(area.height.saturating_sub(3));
+    screen
+        .chosen(pane)
+        .map_or(0, |place| (place + 2).saturating_sub(visible).min(shown.saturating_sub(visible)))
 }
 
 /// A list in its frame, with the selected row in view.
@@ -112,11 +176,7 @@ fn draw_list(
     let titles = Row::new(titles).style(theme.faint());
     let table = Table::new(rows, widths).header(titles).column_spacing(1).row_highlight_style(theme.chosen());
     let chosen = is_chosen.then(|| screen.chosen(pane)).flatten();
-    // One row stays visible below the selected one, to show that the list continues.
-    let visible = usize::from(inner.height.saturating_sub(1));
-    let first = screen
-        .chosen(pane)
-        .map_or(0, |place| (place + 2).saturating_sub(visible).min(shown.saturating_sub(visible)));
+    let first = first_row(screen, pane, area);
     let mut state = TableState::new().with_selected(chosen).with_offset(first);
     frame.render_stateful_widget(table, inner, &mut state);
 }
@@ -125,7 +185,13 @@ fn heading(screen: &Screen, pane: Pane, shown: usize) -> String {
     let total = screen.total(pane);
     let shown = shown as u64;
     let numbers = if shown == total { count(total) } else { format!("{} of {}", count(shown), count(total)) };
-    format!(" {} {numbers} ", pane.title())
+    let by = screen.sorting(pane).map_or(String::new(), |sorting| {
+        let name = sort::names(pane).get(sorting.column).map_or("", |(name, _)| name);
+        format!("· by {name} {} ", if sorting.is_down { "▼" } else { "▲" })
+    });
+    let has_range = [Pane::Queues, Pane::Types].contains(&pane);
+    let range = if has_range { format!("· {} ", screen.range.name()) } else { String::new() };
+    format!(" {} {numbers} {by}{range}", pane.title())
 }
 
 fn nothing(screen: &Screen, pane: Pane) -> String {
@@ -137,6 +203,10 @@ fn nothing(screen: &Screen, pane: Pane) -> String {
         Pane::Running => "no running jobs",
         Pane::Failures => "no failed jobs",
         Pane::Suspended => "no suspended jobs",
+        Pane::Workers => "no workers: `windlass work TYPE -- PROGRAM` starts one",
+        Pane::Types => "no types yet: submit a job",
+        Pane::Schedules => "no schedules: `windlass schedules create` creates one",
+        Pane::Groups => "no failed jobs that nobody has retried",
     };
     words.to_owned()
 }
@@ -159,9 +229,19 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
         Pane::Running => vec![("Enter", "details"), ("c", "cancel"), ("p", "suspend")],
         Pane::Failures => vec![("Enter", "why"), ("r", "redrive"), ("c", "cancel")],
         Pane::Suspended => vec![("Enter", "details"), ("r", "resume"), ("c", "cancel")],
+        Pane::Workers | Pane::Types => vec![("Enter", "details"), ("p", "pause")],
+        Pane::Schedules => vec![("Enter", "details"), ("r", "run now"), ("p", "pause")],
+        Pane::Groups => vec![("Enter", "jobs"), ("r", "retry all")],
     };
     // Keys that do not fit are left out from the end.
-    keys.extend([("q", "quit"), ("?", "help"), ("/", "filter"), ("Tab", "next list")]);
+    keys.extend([
+        ("q", "quit"),
+        ("?", "help"),
+        ("/", "filter"),
+        ("Tab", "next list"),
+        ("s", "sort"),
+        ("t", "time range"),
+    ]);
     let mut pieces = Vec::new();
     let mut left = width;
     if !screen.filter.is_empty() {

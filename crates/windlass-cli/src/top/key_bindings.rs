@@ -5,6 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::app::{Mode, Pane, Screen};
 use super::command::Command;
 use super::details::Details;
+use windlass_api::schedule::ScheduleView;
 
 /// What the caller has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,13 +21,16 @@ pub(super) enum Effect {
 const PAGE: isize = 10;
 
 /// Every key with its description, for the help.
-pub(super) const HELP: [(&str, &str); 11] = [
+pub(super) const HELP: [(&str, &str); 14] = [
     ("↑ ↓  j k", "select a row (PgUp, PgDn, Home, End: further)"),
-    ("Tab  ← →", "next list (1 to 4: that list)"),
+    ("Tab  ← →", "next list (1 to 8: that list; workers, types, schedules and errors are 5 to 8)"),
     ("Enter", "details of the selected job or queue, and why it is not running"),
-    ("p", "pause or resume the queue; suspend or resume the job"),
-    ("r", "resume the queue or the job; retry a final job as a new job"),
+    ("p", "pause or resume a queue, type, worker or schedule; suspend or resume a job"),
+    ("r", "resume; retry a final job as a new job, or all jobs of an error; run a schedule now"),
     ("c", "cancel the job"),
+    ("s  S", "sort the list by its next column; the other way round"),
+    ("t", "rates and durations of the last minute or the last hour"),
+    ("mouse", "click a row to select it, again to open it; Shift to select text, or --no-mouse"),
     ("/", "filter by words; Enter keeps the filter, Esc clears it"),
     ("y n", "yes and no, to answer a question"),
     ("Esc", "back"),
@@ -63,7 +67,10 @@ impl Screen {
             KeyCode::Esc if !self.filter.is_empty() => self.filter_by(String::new()),
             KeyCode::Tab | KeyCode::Right => self.pane = self.pane.step(1),
             KeyCode::BackTab | KeyCode::Left => self.pane = self.pane.step(Pane::ALL.len() - 1),
-            KeyCode::Char(digit @ '1'..='4') => {
+            KeyCode::Char('s') => self.sort_by_next(),
+            KeyCode::Char('S') => self.reverse(),
+            KeyCode::Char('t') => self.range = self.range.other(),
+            KeyCode::Char(digit @ '1'..='8') => {
                 self.pane = Pane::ALL[usize::from(digit as u8 - b'1')];
             }
             KeyCode::Enter => return self.open(),
@@ -79,6 +86,10 @@ impl Screen {
             self.mode = Mode::Details(Box::new(Details::of_queue(queue, self.now)));
             return None;
         }
+        if let Some(details) = self.row_details() {
+            self.mode = Mode::Details(Box::new(details));
+            return None;
+        }
         let job = self.chosen_job()?;
         let (details, id) = (Details::begin(job, self.now), job.id.clone());
         self.mode = Mode::Details(Box::new(details));
@@ -92,11 +103,12 @@ impl Screen {
             'r' => Some(Command::resume_queue(queue)),
             _ => None,
         });
-        let order = on_queue.or_else(|| self.chosen_job().map(|job| on_job(verb, job)));
+        let on_row = on_queue.or_else(|| self.row_command(verb));
+        let order = on_row.or_else(|| self.chosen_job().map(|job| on_job(verb, job)));
         match order {
             Some(order) => self.mode = Mode::Confirm(order),
             None if self.chosen(self.pane).is_some() => {
-                self.say("this key acts on jobs, and a queue is selected".into(), true);
+                self.say("this key does nothing in this list".into(), true);
             }
             None => {}
         }
@@ -141,6 +153,60 @@ impl Screen {
         details.scroll(steps(code).unwrap_or(0));
         self.mode = Mode::Details(details);
         None
+    }
+}
+
+impl Screen {
+    /// The command of a key on the selected worker, type, schedule or group of failures.
+    fn row_command(&self, verb: char) -> Option<Command> {
+        let key = self.chosen_key()?;
+        match (self.pane, verb) {
+            (Pane::Workers, 'p' | 'r') => {
+                let worker = self.workers.iter().flatten().find(|worker| worker.id.to_string() == key)?;
+                Some(Command::toggle_worker(worker))
+            }
+            (Pane::Types, 'p' | 'r') => {
+                let job_type = self.types.iter().find(|one| one.r#type.to_string() == key)?;
+                Some(Command::toggle_type(job_type))
+            }
+            (Pane::Schedules, 'p' | 'r') => {
+                let schedule = self.chosen_schedule(key)?;
+                Some(if verb == 'p' {
+                    Command::toggle_schedule(schedule)
+                } else {
+                    Command::trigger(schedule)
+                })
+            }
+            (Pane::Groups, 'r') => self.chosen_group().map(|group| Command::retry_group(&group)),
+            _ => None,
+        }
+    }
+
+    fn chosen_schedule(&self, key: &str) -> Option<&ScheduleView> {
+        self.schedules.iter().find(|schedule| format!("{} {}", schedule.tenant, schedule.name) == key)
+    }
+
+    /// The details of the selected worker, type, schedule or group of failures.
+    fn row_details(&self) -> Option<Details> {
+        let key = self.chosen_key()?;
+        match self.pane {
+            Pane::Workers => {
+                let worker = self.workers.iter().flatten().find(|worker| worker.id.to_string() == key)?;
+                let jobs = self.listed(Pane::Running).iter();
+                let jobs =
+                    jobs.filter(|job| job.lease.as_ref().is_some_and(|lease| lease.worker == worker.id));
+                Some(Details::of_worker(worker, &jobs.collect::<Vec<_>>(), self.now))
+            }
+            Pane::Types => {
+                let job_type = self.types.iter().find(|one| one.r#type.to_string() == key)?;
+                Some(Details::of_type(job_type, self.now))
+            }
+            Pane::Schedules => {
+                self.chosen_schedule(key).map(|schedule| Details::of_schedule(schedule, self.now))
+            }
+            Pane::Groups => self.chosen_group().map(|group| Details::of_group(&group)),
+            Pane::Queues | Pane::Running | Pane::Failures | Pane::Suspended => None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
@@ -13,14 +14,16 @@ use windlass_api::filter::{JobFilter, ListQuery};
 use windlass_api::job::{ActedJob, Job};
 use windlass_api::job_details::{Attempts, Logs, Reasons};
 use windlass_api::pause::Gate;
-use windlass_api::queue::{ActedQueue, Queue};
+use windlass_api::queue::{ActedQueue, Queue, Type};
 use windlass_api::record::RecordView;
+use windlass_api::schedule::ScheduleView;
 use windlass_api::stats::Stats;
 use windlass_api::worker::Worker;
 
-use super::app::Snapshot;
+use super::app::{Pane, Snapshot};
 use super::command::{Command, Verb};
 use super::details::JobDetails;
+use super::format::several;
 use super::key_bindings::Effect;
 use super::model::{FAILURES, read};
 use crate::connection::client::{Call, ServerClient};
@@ -54,6 +57,8 @@ pub(super) struct Feed {
     /// Incremented to poll at once.
     hurry: watch::Sender<u64>,
     tasks: JoinSet<()>,
+    /// The list that is shown.
+    shown: watch::Sender<Pane>,
 }
 
 impl Feed {
@@ -63,9 +68,19 @@ impl Feed {
         let (failed, failures) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let hurry = watch::Sender::new(0);
         let mut tasks = JoinSet::new();
-        tasks.spawn(poll(client.clone(), failures, hurry.subscribe(), sender.clone()));
+        let shown = watch::Sender::new(Pane::Queues);
+        let steering = (hurry.subscribe(), shown.subscribe());
+        tasks.spawn(poll(client.clone(), failures, steering, sender.clone()));
         tasks.spawn(hear_of_failures(client.clone(), failed));
-        Feed { client, updates, sender, hurry, tasks }
+        Feed { client, updates, sender, hurry, tasks, shown }
+    }
+
+    /// Tells which list is shown; one that is read only while it is shown is read at once.
+    pub(super) fn watch(&self, pane: Pane) {
+        let is_new = self.shown.send_if_modified(|shown| std::mem::replace(shown, pane) != pane);
+        if is_new && [Pane::Types, Pane::Schedules].contains(&pane) {
+            self.hurry.send_modify(|count| *count += 1);
+        }
     }
 
     /// The next update.
@@ -101,6 +116,11 @@ impl Feed {
 
 async fn carry(client: &ServerClient, order: &Command) -> Update {
     let done = match order.verb {
+        Verb::RetryAll => return retry_all(client, order).await,
+        Verb::Trigger => client.ask(order.call()).await.map(|job: Job| order.done(true, &job.id.to_string())),
+        Verb::Pause(_) | Verb::Resume(_) => {
+            client.ask(order.call()).await.map(|acted: Changed| order.done(acted.changed, ""))
+        }
         Verb::PauseQueue | Verb::ResumeQueue => {
             client.ask(order.call()).await.map(|acted: ActedQueue| order.done(acted.changed, ""))
         }
@@ -115,8 +135,39 @@ async fn carry(client: &ServerClient, order: &Command) -> Update {
     }
 }
 
+/// The part of an answer that every action has.
+#[derive(Deserialize)]
+struct Changed {
+    #[serde(default = "yes")]
+    changed: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Retries the jobs of a group, one after the other.
+async fn retry_all(client: &ServerClient, order: &Command) -> Update {
+    let (mut retried, mut refused) = (0_u64, None);
+    for id in &order.others {
+        match client.ask::<Job>(order.of_one(id).call()).await {
+            Ok(_) => retried += 1,
+            Err(failure) => refused = Some(failure.to_string()),
+        }
+    }
+    let text = several(retried, "job is retried", "jobs are retried");
+    match refused {
+        None => Update::Said { text, is_error: false },
+        Some(why) => Update::Said { text: format!("{text}; refused: {why}"), is_error: true },
+    }
+}
+
 async fn ask<T: DeserializeOwned>(client: &ServerClient, path: &[&str]) -> Result<T, Failure> {
-    let answer: Value = client.ask(Call::get(path)).await?;
+    ask_call(client, Call::get(path)).await
+}
+
+async fn ask_call<T: DeserializeOwned>(client: &ServerClient, call: Call) -> Result<T, Failure> {
+    let answer: Value = client.ask(call).await?;
     read(answer).map_err(|error| client.unreadable(&error))
 }
 
@@ -135,8 +186,8 @@ fn unless_refused<T>(asked: Result<T, Failure>) -> Result<Option<T>, Failure> {
     }
 }
 
-/// Reads everything once; skips requests whose result is known to be empty.
-pub(super) async fn read_snapshot(client: &ServerClient) -> Result<Snapshot, Failure> {
+/// Reads everything once that this list needs; skips requests whose result is known to be empty.
+pub(super) async fn read_snapshot(client: &ServerClient, shown: Pane) -> Result<Snapshot, Failure> {
     let (stats, queues, gate, workers) = tokio::join!(
         ask::<Stats>(client, &["stats"]),
         list::<Queue>(client, Call::get(&["queues"]), "queues"),
@@ -159,14 +210,21 @@ pub(super) async fn read_snapshot(client: &ServerClient) -> Result<Snapshot, Fai
         tokio::join!(jobs(&[JobState::Running]), jobs(&FAILURES), jobs(&[JobState::Suspended]));
     let (running, failures, suspended) = (running?, failures?, suspended?);
     let (gate, workers) = (unless_refused(gate)?, unless_refused(workers)?);
-    Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended })
+    let types = match shown {
+        Pane::Types => Some(list::<Type>(client, Call::get(&["types"]), "types").await?),
+        _ => None,
+    };
+    let schedules = match shown {
+        Pane::Schedules => Some(list::<ScheduleView>(client, Call::get(&["schedules"]), "schedules").await?),
+        _ => None,
+    };
+    Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended, types, schedules })
 }
 
 async fn read_job(client: &ServerClient, id: &str) -> Result<JobDetails, Failure> {
-    let whole = ["jobs", id];
     let [explain, attempts, logs] = ["explain", "attempts", "logs"].map(|part| ["jobs", id, part]);
     let (job, reasons, attempts, logs) = tokio::join!(
-        ask::<Job>(client, &whole),
+        ask_call::<Job>(client, Call::get(&["jobs", id]).query("payload", "true")),
         ask::<Reasons>(client, &explain),
         ask::<Attempts>(client, &attempts),
         ask::<Logs>(client, &logs),
@@ -177,13 +235,14 @@ async fn read_job(client: &ServerClient, id: &str) -> Result<JobDetails, Failure
 async fn poll(
     client: Arc<ServerClient>,
     mut failures: mpsc::Receiver<String>,
-    mut hurry: watch::Receiver<u64>,
+    (mut hurry, shown): (watch::Receiver<u64>, watch::Receiver<Pane>),
     updates: mpsc::Sender<Update>,
 ) {
     let mut lately = RecentFailures::default();
     let mut pause = TOP_POLL_INTERVAL;
     loop {
-        let told = match read_snapshot(&client).await {
+        let pane = *shown.borrow();
+        let told = match read_snapshot(&client, pane).await {
             Ok(mut snapshot) => {
                 pause = TOP_POLL_INTERVAL;
                 lately.add(&client, &mut failures, &mut snapshot).await;

@@ -5,11 +5,12 @@ use std::io::{Stdout, stdout};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::layout::Rect;
 use tokio::sync::mpsc;
 
 use super::app::Screen;
@@ -25,7 +26,7 @@ pub(super) struct Console {
 
 impl Console {
     /// Takes the terminal over. A panic restores it before printing its message.
-    pub(super) fn open(theme: Theme) -> anyhow::Result<Console> {
+    pub(super) fn open(theme: Theme, has_mouse: bool) -> anyhow::Result<Console> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -35,7 +36,15 @@ impl Console {
         // From here on dropping it restores the terminal, also if the next step fails.
         let console = Console { terminal: Terminal::new(CrosstermBackend::new(stdout()))?, theme };
         execute!(stdout(), EnterAlternateScreen)?;
+        if has_mouse {
+            execute!(stdout(), EnableMouseCapture)?;
+        }
         Ok(console)
+    }
+
+    /// The area of the terminal.
+    pub(super) fn area(&self) -> Rect {
+        self.terminal.size().map_or(Rect::ZERO, |size| Rect::new(0, 0, size.width, size.height))
     }
 
     /// Draws the screen in the terminal's current size.
@@ -53,7 +62,7 @@ impl Drop for Console {
 
 /// Restores the terminal. Errors are ignored: there is nothing left to report them to.
 fn give_back() {
-    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = execute!(stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 

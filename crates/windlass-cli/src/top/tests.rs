@@ -1,5 +1,7 @@
 //! The screen with key presses and updates, without a terminal or a server.
 
+mod lists;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 use windlass::clock::Timestamp;
@@ -110,6 +112,8 @@ pub(super) fn snapshot() -> Snapshot {
             "suspended",
             &json!({"suspended_at": "2030-01-31T11:59:30Z", "suspended_by": "ann"}),
         )],
+        types: None,
+        schedules: None,
     }
 }
 

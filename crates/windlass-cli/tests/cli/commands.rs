@@ -4,7 +4,7 @@ use windlass::key::KeySecret;
 use windlass_testkit::{Site, run, run_with, store_in, windlass};
 
 /// Commands that only read, and need nothing but a server.
-pub(crate) const LOOKS: [&[&str]; 23] = [
+pub(crate) const LOOKS: [&[&str]; 28] = [
     &["list"],
     &["list", "--all", "--order", "claim"],
     &["queues"],
@@ -23,7 +23,12 @@ pub(crate) const LOOKS: [&[&str]; 23] = [
     &["retention", "show"],
     &["schedules"],
     &["schedules", "show", "hourly"],
+    &["alerts"],
+    &["alerts", "list"],
+    &["alerts", "show", "dead"],
     &["stats"],
+    &["stats", "--range", "1h"],
+    &["stats", "--range", "6h", "--queue", "default"],
     &["events", "--since", "1h"],
     &["audit"],
     &["audit", "list", "--limit", "1"],
@@ -31,7 +36,7 @@ pub(crate) const LOOKS: [&[&str]; 23] = [
 ];
 
 /// Commands that change something; `ID` stands for a job's.
-const CHANGES: [&[&str]; 24] = [
+const CHANGES: [&[&str]; 29] = [
     &["queues", "set", "default", "--max-running", "5"],
     &["types", "set", "a", "--rate", "5/s"],
     &["tenants", "set", "default", "--weight", "2"],
@@ -40,6 +45,7 @@ const CHANGES: [&[&str]; 24] = [
     &["show", "ID"],
     &["explain", "ID"],
     &["logs", "ID"],
+    &["token", "ID"],
     &["suspend", "ID"],
     &["resume", "ID"],
     &["cancel", "ID"],
@@ -55,6 +61,10 @@ const CHANGES: [&[&str]; 24] = [
     &["schedules", "create", "daily", "--every", "1d", "--type", "a"],
     &["schedules", "trigger", "hourly"],
     &["schedules", "delete", "hourly", "--yes"],
+    &["alerts", "set", "late", "--on", "oldest_ready", "--longer-than", "5m", "--to", "https://example.com/"],
+    &["alerts", "test", "dead"],
+    &["alerts", "pause", "dead"],
+    &["alerts", "delete", "dead", "--yes"],
     &["keys", "revoke", "none", "--yes"],
 ];
 
@@ -68,6 +78,8 @@ pub(crate) async fn furnished() -> Site {
     let site = Site::start().await;
     site.submit(&["a", r#"{"x": 1}"#]).await;
     let made = ["schedules", "create", "hourly", "--every", "1h", "--type", "a", "--payload", "[1]"];
+    site.run(&made).await.well();
+    let made = ["alerts", "set", "dead", "--on", "dead_letters", "--to", "https://hooks.example.com/SECRET"];
     site.run(&made).await.well();
     site.claim("a").await;
     site
@@ -119,6 +131,30 @@ async fn with_a_wrong_key_every_command_says_so() {
     assert!(said.code == 5 && said.err.contains("WINDLASS_KEY"), "{said:?}");
     let said = run_with(&site.url, &["keys", "list"], &[("WINDLASS_KEY", &secret)], "").await;
     assert!(said.well().contains("boss"));
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_reads_its_job_and_nothing_else() {
+    let site = Site::start().await;
+    let store = store_in(site.folder.path());
+    let job = site.submit(&["a"]).await;
+    let other = site.submit(&["a"]).await;
+    let said = site.run(&["token", &job]).await;
+    assert!(said.code == 4 && said.err.contains("API key"), "a token needs a key that signs it: {said:?}");
+    let make = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
+    let secret = run(&site.url, &make).await.well();
+    let is_asked_for = async { while site.run(&["list"]).await.code != 5 {} };
+    tokio::time::timeout(windlass_testkit::PATIENCE, is_asked_for).await.expect("the server requires keys");
+    let said =
+        run_with(&site.url, &["token", &job, "--expires", "1h"], &[("WINDLASS_KEY", &secret)], "").await;
+    assert!(said.err.contains("in 1h") || said.err.contains("in 59m"), "{said:?}");
+    let token = said.well().trim().to_owned();
+    let read = async |id: &str| {
+        let request = site.served.request("GET", &format!("/jobs/{id}"));
+        request.header("authorization", &format!("Bearer {token}")).send().await.status
+    };
+    assert_eq!((read(&job).await, read(&other).await), (200, 401));
     site.served.stop().await;
 }
 
@@ -192,6 +228,45 @@ async fn schedules_are_made_changed_and_removed() {
     assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
     site.run(&["schedules", "delete", "hourly", "--yes"]).await.well();
     assert_eq!(site.run(&["schedules", "show", "hourly"]).await.code, 3);
+    assert!(site.run(&["schedules", "list", "--deleted"]).await.well().contains("hourly"));
+    assert!(site.run(&["schedules", "restore", "hourly"]).await.well().contains("0 2 * * *"));
+    assert_eq!(site.run(&["schedules", "restore", "hourly"]).await.code, 3);
+    assert!(site.run(&["schedules"]).await.well().contains("hourly"));
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn alerts_are_made_changed_tested_and_removed() {
+    let site = furnished().await;
+    let set =
+        ["alerts", "set", "dead", "--more-than", "5", "--queue", "mail", "--repeat-interval", "4h", "--json"];
+    let changed = site.run(&set).await.documents();
+    assert_eq!((&changed[0]["more_than"], &changed[0]["queue"]), (&5.into(), &"mail".into()));
+    assert_eq!(changed[0]["url"], "https://hooks.example.com/SECRET", "what was not given stays");
+    let other = ["alerts", "set", "dead", "--on", "oldest_ready", "--longer-than", "5m"];
+    let other = site.run(&other).await.well();
+    assert!(other.contains("a job that is ready for more than 5m in queue mail"), "{other}");
+    assert!(other.contains("hooks.example.com") && !other.contains("SECRET"), "{other}");
+    let bad = site.run(&["alerts", "set", "dead", "--within", "5m"]).await;
+    assert!(bad.code == 4 && bad.err.contains("within"), "{bad:?}");
+    let bare = site.run(&["alerts", "set", "new", "--on", "dead_letters"]).await;
+    assert!(bare.code == 2 && bare.err.contains("--to"), "{bare:?}");
+    let private = ["alerts", "set", "new", "--on", "dead_letters", "--to", "https://10.0.0.1/"];
+    assert_eq!(site.run(&private).await.code, 4);
+    let job = site.run(&["alerts", "test", "dead"]).await.well();
+    assert!(site.run(&["show", job.trim()]).await.well().contains("windlass.alert"));
+    assert!(site.run(&["alerts", "pause", "dead", "--reason", "why"]).await.well().contains("why"));
+    assert!(site.run(&["alerts"]).await.well().contains("paused"));
+    site.run(&["alerts", "resume", "dead"]).await.well();
+    let asked = site.run(&["alerts", "delete", "dead"]).await;
+    assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
+    site.run(&["alerts", "delete", "dead", "--yes"]).await.well();
+    assert_eq!(site.run(&["alerts", "show", "dead"]).await.code, 3);
+    // A change goes to the alert that was found, also of another tenant.
+    let flags = ["--on", "dead_letters", "--to", "https://example.com/", "--tenant", "acme"];
+    site.run(&[&["alerts", "set", "far"], &flags[..]].concat()).await.well();
+    let changed = site.run(&["alerts", "set", "far", "--more-than", "1", "--json"]).await.documents();
+    assert_eq!((&changed[0]["tenant"], &changed[0]["more_than"]), (&"acme".into(), &1.into()));
     site.served.stop().await;
 }
 

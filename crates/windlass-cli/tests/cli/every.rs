@@ -10,7 +10,7 @@ use crate::commands::{LOOKS, furnished};
 /// Commands that do something and print JSON. A word in capitals stands for a new object each time: `ID` a waiting job,
 /// `FINAL` a final one, `LINES` a file of jobs, `STORE` the served store, `COPY` a store that is not served, `BACKUP` its
 /// file, `NEW` a file that does not exist, `NAME` a schedule.
-const ACTIONS: [&[&str]; 38] = [
+const ACTIONS: [&[&str]; 44] = [
     &["submit", "a"],
     &["batch", "LINES"],
     &["show", "ID"],
@@ -39,7 +39,13 @@ const ACTIONS: [&[&str]; 38] = [
     &["schedules", "pause", "NAME"],
     &["schedules", "resume", "NAME"],
     &["schedules", "delete", "NAME", "--yes"],
+    &["alerts", "set", "dead", "--more-than", "3"],
+    &["alerts", "test", "dead"],
+    &["alerts", "pause", "dead"],
+    &["alerts", "resume", "dead"],
+    &["alerts", "delete", "dead", "--yes"],
     &["stats", "--store", "STORE"],
+    &["stats", "--range", "1h", "--type", "a", "--store", "STORE"],
     &["verify", "--store", "STORE"],
     &["audit", "verify", "--store", "STORE"],
     &["backup", "--store", "STORE", "NEW"],

@@ -1,6 +1,6 @@
 //! Jobs from the command line: their whole life, alone and by the thousand.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_testkit::{Site, run_with};
 
 #[tokio::test]
@@ -121,6 +121,33 @@ async fn the_log_of_a_running_job_is_followed_to_its_end() {
     });
     let text = said.well();
     assert!(text.contains("one") && text.contains("two"), "{text}");
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn the_output_of_a_running_job_is_followed_to_its_end() {
+    let site = Site::start().await;
+    let id = site.submit(&["story"]).await;
+    let (worker, claimed) = site.claim("story").await;
+    let none = site.run(&["stream", &id]).await;
+    assert!(none.code == 0 && none.out.is_empty() && none.err.contains("there is no output"), "{none:?}");
+    let path = format!("/jobs/{id}/stream");
+    let chunks = |chunks: Value| json!({"worker_id": worker, "fence": claimed["fence"], "chunks": chunks});
+    let add = async |added: Value| {
+        let answer = site.served.request("POST", &path).json(&chunks(added)).send().await;
+        assert_eq!(answer.status, 204);
+    };
+    add(json!(["Once\tupon", " a \u{1b}[31mtime\n", "the"])).await;
+    let said = site.run(&["stream", &id]).await.well();
+    assert_eq!(said, "Once\tupon a \\u{1b}[31mtime\nthe\n");
+    let follow = ["stream", "-f", "--after", "2", &id];
+    let (said, ()) = tokio::join!(site.run(&follow), async {
+        add(json!([" end", {"words": 6}])).await;
+        site.end(&worker, &claimed, json!({"outcome": "completed"})).await;
+    });
+    assert_eq!(said.well(), "the end\n{\"words\":6}\n");
+    let lines = site.run(&["stream", "--json", "--after", "4", &id]).await.well();
+    assert_eq!(serde_json::from_str::<Value>(&lines).unwrap()["chunk"], json!({"words": 6}));
     site.served.stop().await;
 }
 

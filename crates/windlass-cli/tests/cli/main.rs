@@ -9,6 +9,7 @@ mod documents;
 mod every;
 mod jobs;
 mod links;
+mod mcp;
 mod newcomer;
 mod settings;
 mod terminal;

@@ -10,7 +10,7 @@ mod disconnect;
 mod documents;
 mod frozen;
 mod killed;
-mod load;
+pub(crate) mod load;
 mod log;
 mod metrics;
 mod nodes;

@@ -4,6 +4,8 @@
 mod batch;
 #[path = "../../../windlass/tests/it/worker/batch_collector.rs"]
 mod batch_collector;
+#[path = "../../../windlass/tests/it/worker/bench.rs"]
+mod bench;
 #[path = "../../../windlass/tests/it/worker/blocking.rs"]
 mod blocking;
 #[path = "../../../windlass/tests/it/worker/builder.rs"]

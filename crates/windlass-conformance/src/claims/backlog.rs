@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::error::{ActError, SubmitError, WorkError};
+use windlass::error::{ActError, SubmitError, TooDeep, WorkError};
 use windlass::job::{Failure, GroupStrategy, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::bulk::BulkAction;
@@ -32,7 +32,7 @@ fn deep(limit: u64) -> QueueSettings {
 }
 
 fn too_deep(error: SubmitError) -> (String, u64, u64) {
-    let SubmitError::TooDeep { scope, depth, limit, retry_after } = error else { panic!("{error}") };
+    let SubmitError::TooDeep(TooDeep { scope, depth, limit, retry_after }) = error else { panic!("{error}") };
     assert!(retry_after > Duration::ZERO, "it says when to come again");
     (scope, depth, limit)
 }
@@ -122,7 +122,9 @@ async fn a_redrive_over_the_depth_is_refused(t: &Fixture) {
     t.submit(new_job("send")).await;
     let before = t.everything().await;
     let refused = t.store.redrive(&t.me, old, Redrive::default()).await;
-    let Err(ActError::TooDeep { scope, depth, limit, retry_after }) = refused else { panic!("{refused:?}") };
+    let Err(ActError::TooDeep(TooDeep { scope, depth, limit, retry_after })) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!((scope.as_str(), depth, limit), ("queue default", 1, 1));
     assert!(retry_after > Duration::ZERO, "it says when to come again");
     assert_eq!(t.everything().await, before, "a refusal leaves no trace");

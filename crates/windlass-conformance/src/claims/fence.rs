@@ -46,6 +46,7 @@ fn notes() -> Vec<AttemptWrite> {
         AttemptWrite::Checkpoint { step: "charge".into(), value: b"1".to_vec() },
         AttemptWrite::Progress(progress()),
         AttemptWrite::Logs(vec!["hello".into()]),
+        AttemptWrite::Stream { offset: None, chunks: vec![b"1".to_vec()] },
     ]
 }
 

@@ -164,7 +164,7 @@ async fn a_report_is_retried_over_days(t: &Fixture) {
         t.advance(wait);
     }
     assert!(t.now().since(started) > Duration::from_secs(3 * 24 * 3600));
-    // Somebody mended the receiver.
+    // The receiver works again.
     let report = reports(t).await.remove(0);
     let again = t.store.redrive(&t.me, report.job.id, Redrive::default()).await.unwrap();
     assert_eq!(t.get(again.id).await.spec.payload, report.spec.payload);

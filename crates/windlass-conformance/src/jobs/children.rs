@@ -1,5 +1,6 @@
 //! A job that spawns others: it parks until their group is decided, and resumes exactly once.
 
+pub mod beside;
 pub mod deletion;
 pub mod ending;
 pub mod refusal;

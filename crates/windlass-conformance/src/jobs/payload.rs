@@ -66,7 +66,9 @@ async fn reads(t: &Fixture, caller: &Caller, id: JobId) -> bool {
         t.store.result(caller, id).await.map(drop),
         t.store.checkpoints(caller, id).await.map(drop),
         t.store.first_checkpoints(caller, id, 1).await.map(drop),
+        t.store.step_times(caller, id, 1).await.map(drop),
         t.store.logs(caller, id, 0).await.map(drop),
+        t.store.stream(caller, id, 0, 1, Duration::ZERO).await.map(drop),
     ];
     for part in parts {
         assert_eq!(part.is_ok(), is_shown);

@@ -2,9 +2,10 @@
 //! it gets under that name, and counting the occurrences of one name is the business of the worker's context.
 
 pub mod signal;
+pub mod stream;
 pub mod timer;
 
-use windlass::error::WorkError;
+use windlass::error::{ActError, WorkError};
 use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
 use windlass::store::command::actions::{ActionRequest, Suspend};
@@ -12,6 +13,7 @@ use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::redrive::Redrive;
+use windlass::store::engine::RecordQuery;
 
 use crate::fixture::{Fixture, lease_ref, new_job, secs};
 
@@ -21,6 +23,7 @@ tests!(
     checkpoints_survive_a_retry_a_release_and_a_lost_lease,
     checkpoints_survive_a_suspension_and_cannot_be_written_during_it,
     checkpoints_go_along_with_a_redrive_unless_it_starts_over,
+    a_redrive_from_a_step_keeps_the_steps_before_it,
     a_stale_hand_writes_nothing,
     notes_are_all_written_or_none,
     names_and_values_are_taken_up_to_their_limits,
@@ -104,6 +107,45 @@ async fn checkpoints_go_along_with_a_redrive_unless_it_starts_over(t: &Fixture) 
     assert_eq!(restarted.details.checkpoints, 0);
     assert!(t.claim_one(worker).await.checkpoints.is_empty());
     assert_eq!(t.checkpoints(id).await, [("one".to_owned(), "1".to_owned())], "the old job stays as it was");
+}
+
+/// Model: final-states, checkpoints
+async fn a_redrive_from_a_step_keeps_the_steps_before_it(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("order")).await;
+    let records = [
+        ("charge", r#"{"at":1,"value":2}"#),
+        ("reserve", r#"{"at":0,"value":7}"#),
+        ("reserve#/seat", r#"{"value":1}"#),
+        ("ship", r#"{"at":2,"value":3}"#),
+        ("signal:paid", r#"{"signal":true}"#),
+    ];
+    for (step, record) in records {
+        t.checkpoint(&claimed, step, record).await;
+    }
+    t.fail(worker, &claimed, Failure::permanent("gone", "never")).await;
+    let id = claimed.job.id;
+    let before = t.everything().await;
+    let from = |step: &str| Redrive { from_step: Some(step.to_owned()), ..Redrive::default() };
+    let both = Redrive { reset_checkpoints: true, ..from("charge") };
+    for wrong in [from("refund"), from("signal:paid"), both] {
+        let refused = t.store.redrive(&t.me, id, wrong).await;
+        assert!(
+            matches!(&refused, Err(ActError::Invalid(invalid)) if invalid.field == "from_step"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(t.everything().await, before, "a refused retry changes nothing");
+    let new = t.store.redrive(&t.me, id, from("charge")).await.unwrap();
+    let kept = [records[1], records[2], records[4]];
+    let bytes: usize = kept.iter().map(|(_, record)| record.len()).sum();
+    assert_eq!((new.details.checkpoints, new.details.checkpoint_bytes), (3, bytes as u64));
+    assert_eq!(saved(&t.claim_one(worker).await), kept);
+    let first = t.store.redrive(&t.me, id, from("reserve")).await.unwrap();
+    assert_eq!(first.details.checkpoints, 1, "what has no place is kept");
+    assert_eq!(t.checkpoints(id).await.len(), records.len(), "the old job stays as it was");
+    let records = t.records(RecordQuery { job: Some(id), ..RecordQuery::default() }).await;
+    let contexts: String = records.iter().map(|record| record.context.as_str()).collect();
+    assert!(contexts.contains(r#""from_step":"charge""#), "{contexts}");
 }
 
 /// Model: counters-and-fences

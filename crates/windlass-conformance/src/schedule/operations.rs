@@ -23,6 +23,8 @@ tests!(
     a_pause_ends_automatically,
     a_schedule_is_triggered_by_hand,
     a_deleted_schedule_runs_no_more,
+    a_deleted_schedule_can_be_restored,
+    only_the_latest_deleted_schedules_are_kept_and_not_for_ever,
     every_change_is_audited,
     tenants_do_not_see_each_others_schedules,
     only_operators_handle_schedules,
@@ -139,6 +141,72 @@ async fn a_deleted_schedule_runs_no_more(t: &Fixture) {
     assert_eq!(put(t, "often", every(60)).await.schedule.submitted, 0);
 }
 
+/// Model: schedule-actions
+async fn a_deleted_schedule_can_be_restored(t: &Fixture) {
+    put(t, "often", every(60)).await;
+    t.advance(secs(60));
+    t.tick().await;
+    let before = get(t, "often").await;
+    t.store.delete_schedule(&t.me, named("often")).await.unwrap();
+    let deleted = t.store.deleted_schedules(&t.me).await.unwrap();
+    assert_eq!((deleted.len(), &deleted[0].schedule, deleted[0].at), (1, &before, t.now()));
+    assert_eq!(deleted[0].by, "local");
+    t.advance(secs(150));
+    t.tick().await;
+    let restored = t.store.restore_schedule(&t.me, named("often")).await.unwrap();
+    assert_eq!((restored.submitted, &restored.timing), (before.submitted, &before.timing));
+    assert_eq!(get(t, "often").await, restored);
+    assert_eq!(restored.next_at, Some(before.start.plus(secs(240))), "it goes on as it was counted");
+    assert_eq!(t.store.deleted_schedules(&t.me).await.unwrap(), []);
+    t.tick().await;
+    assert_eq!(jobs(t).await.len(), 1, "runs that were due in between are skipped");
+    t.advance(secs(30));
+    t.tick().await;
+    assert_eq!(jobs(t).await.len(), 2);
+    let nothing = t.store.restore_schedule(&t.me, named("often")).await.unwrap_err();
+    assert_eq!(nothing, ScheduleError::NotFound(named("often")));
+    let events: Vec<AuditEvent> =
+        t.records(RecordQuery::default()).await.iter().map(|record| record.event).collect();
+    let is_there = |event| events.contains(&event);
+    assert!(is_there(AuditEvent::ScheduleDeleted) && is_there(AuditEvent::ScheduleRestored), "{events:?}");
+    // A new one of the name is in the way; of two deleted ones the latest is restored.
+    t.store.delete_schedule(&t.me, named("often")).await.unwrap();
+    put(t, "often", every(90)).await;
+    let taken = t.store.restore_schedule(&t.me, named("often")).await.unwrap_err();
+    assert!(matches!(&taken, ScheduleError::Invalid(invalid) if invalid.field == "name"), "{taken}");
+    t.store.delete_schedule(&t.me, named("often")).await.unwrap();
+    let restored = t.store.restore_schedule(&t.me, named("often")).await.unwrap();
+    assert_eq!(restored.timing, ScheduleSpec::Every(secs(90)));
+}
+
+/// Model: schedule-actions, tenant-isolation
+async fn only_the_latest_deleted_schedules_are_kept_and_not_for_ever(t: &Fixture) {
+    let green = caller("gil", Role::Operator, "green");
+    t.store.put_schedule(&green, named("own"), every(60)).await.unwrap();
+    t.store.delete_schedule(&green, named("own")).await.unwrap();
+    let blue = caller("bo", Role::Operator, "blue");
+    assert_eq!(t.store.deleted_schedules(&blue).await.unwrap(), []);
+    let not_theirs = t.store.restore_schedule(&blue, named("own")).await.unwrap_err();
+    assert_eq!(not_theirs, ScheduleError::NotFound(named("own")));
+    t.advance(secs(1));
+    for number in 0..limits::DELETED_SCHEDULES_MAX {
+        let name = named(&format!("s{number}"));
+        t.store.put_schedule(&t.me, name.clone(), every(60)).await.unwrap();
+        t.store.delete_schedule(&t.me, name).await.unwrap();
+    }
+    let kept = t.store.deleted_schedules(&t.me).await.unwrap();
+    assert_eq!(kept.len(), limits::DELETED_SCHEDULES_MAX);
+    let is_kept = |name: &str| kept.iter().any(|deleted| deleted.schedule.name == named(name));
+    assert!(is_kept("own"), "those of another tenant are not dropped");
+    assert!(!is_kept("s0") && is_kept("s1"), "the oldest of the tenant with most was dropped");
+    t.advance(limits::DELETED_SCHEDULE_RETENTION);
+    assert_eq!(t.store.deleted_schedules(&t.me).await.unwrap(), []);
+    let late = t.store.restore_schedule(&t.me, named("s1")).await.unwrap_err();
+    assert_eq!(late, ScheduleError::NotFound(named("s1")));
+    t.advance(secs(1));
+    t.store.prune().await.unwrap();
+}
+
 /// Model: audit-trail
 async fn every_change_is_audited(t: &Fixture) {
     put(t, "often", every(60)).await;
@@ -204,6 +272,7 @@ async fn only_operators_handle_schedules(t: &Fixture) {
         let denied = |error: ScheduleError| assert!(matches!(error, ScheduleError::Forbidden(_)), "{error}");
         denied(t.store.put_schedule(&who, named("own"), every(90)).await.map(drop).unwrap_err());
         denied(t.store.delete_schedule(&who, named("own")).await.unwrap_err());
+        denied(t.store.restore_schedule(&who, named("own")).await.map(drop).unwrap_err());
         denied(t.store.trigger_schedule(&who, named("own")).await.map(drop).unwrap_err());
         denied(t.store.resume_schedule(&who, named("own")).await.map(drop).unwrap_err());
         let how = PauseSchedule::default();

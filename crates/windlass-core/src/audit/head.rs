@@ -25,7 +25,9 @@ impl FromStr for Seal {
 
     fn from_str(text: &str) -> Result<Seal, NotAHead> {
         let (number, hash) = text.trim().split_once(':').ok_or(NotAHead)?;
-        let through = number.parse().ok().filter(|number| *number > 0).ok_or(NotAHead)?;
+        // `parse` would accept a sign.
+        let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
+        let through = number.parse().ok().filter(|number| is_plain && *number > 0).ok_or(NotAHead)?;
         let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_hash { Ok(Seal { through, hash: hash.to_ascii_lowercase() }) } else { Err(NotAHead) }
     }

@@ -49,7 +49,7 @@ fn the_events_of_the_model_exist() {
     let others = ["job.ops.priority_updated", "queue.ops.paused", "queue.ops.resumed", "worker.ops.paused"];
     let more =
         ["worker.ops.resumed", "gate.ops.closed", "gate.ops.opened", "key.ops.created", "key.ops.revoked"];
-    let schedules = ["created", "updated", "deleted", "paused", "resumed", "triggered", "missed"]
+    let schedules = ["created", "updated", "deleted", "paused", "resumed", "triggered", "missed", "restored"]
         .map(|word| format!("schedule.ops.{word}"));
     let more = more.map(String::from).into_iter().chain(schedules);
     for name in names.chain(others.map(String::from)).chain(more) {

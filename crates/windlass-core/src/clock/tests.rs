@@ -16,6 +16,21 @@ fn a_moment_is_shown_in_utc() {
     assert_eq!(format!("{:?}", Timestamp::from_millis(1_700_000_000_001)), "2023-11-14T22:13:20.001Z");
 }
 
+/// Model: store-time. A moment is read with any offset, and from the machine's clock; what is before 1970 is its beginning.
+#[test]
+fn a_moment_is_read_from_text_and_from_the_machine() {
+    let expected = Timestamp::from_millis(1_700_000_000_001);
+    assert_eq!("2023-11-14T22:13:20.001Z".parse(), Ok(expected));
+    assert_eq!("2023-11-15T00:13:20.001+02:00".parse(), Ok(expected));
+    assert_eq!("0001-01-01T00:00:00Z".parse(), Ok(Timestamp::MIN));
+    assert!(
+        matches!("yesterday".parse::<Timestamp>(), Err(FieldProblem::Unknown { value, .. }) if value == "yesterday")
+    );
+    let machine = UNIX_EPOCH + Duration::from_millis(1_700_000_000_001);
+    assert_eq!(Timestamp::from(machine), expected);
+    assert_eq!(Timestamp::from(UNIX_EPOCH - Duration::from_secs(1)), Timestamp::MIN);
+}
+
 /// Model: store-time. A timestamp read from outside is moved into range.
 #[test]
 fn a_moment_in_json_is_moved_into_range() {

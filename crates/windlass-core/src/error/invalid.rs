@@ -1,5 +1,6 @@
 //! A rejected value: its field and the problem.
 
+use crate::limits;
 use crate::webhook_url::TargetError;
 
 /// A rejected value: its field and the problem.
@@ -99,6 +100,11 @@ pub enum FieldProblem {
 }
 
 impl FieldProblem {
+    /// An unknown word, of which the message repeats the beginning.
+    pub fn unknown(value: &str, allowed: &'static str) -> FieldProblem {
+        FieldProblem::Unknown { value: value.chars().take(limits::SHOWN_CHARS_MAX).collect(), allowed }
+    }
+
     /// The setting that limits the concurrency keys of a tenant.
     pub const MAX_CONCURRENCY_KEYS: &'static str = "max_concurrency_keys";
 

@@ -1,5 +1,7 @@
 //! The events of a job. `transition.rs` decides what they lead to.
 
+mod action;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -31,7 +33,7 @@ pub enum JobEvent {
         /// Random bits for the fence.
         random: u64,
     },
-    /// A worker prefetches it, to start it later or release it.
+    /// A worker claims it ahead, to start it later or release it.
     ClaimAhead {
         /// The worker.
         worker: WorkerId,

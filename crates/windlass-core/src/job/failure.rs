@@ -1,11 +1,16 @@
 //! Failures: their six categories, and the record stored for each.
 
+mod fingerprint;
+mod http_status;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+pub use fingerprint::{error_pattern, fingerprint};
 
 use crate::clock::Timestamp;
 use crate::limits;

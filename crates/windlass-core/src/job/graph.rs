@@ -1,7 +1,11 @@
 //! Dependencies between jobs and the limits of their graph. Pure; no recursion, so no graph can exhaust the
 //! stack.
 
+mod needed;
+
 use serde::{Deserialize, Serialize};
+
+pub use needed::NeededBy;
 
 /// The kind of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Names of types, queues, tenants and schedules. A value of these types is valid.
+//! Names of types, queues, tenants, schedules and alerts. A value of these types is valid.
 
 use std::fmt;
 use std::sync::Arc;
@@ -71,6 +71,11 @@ name! {
 name! {
     /// The name of a schedule within its tenant.
     ScheduleName
+}
+
+name! {
+    /// The name of an alert within its tenant.
+    AlertName
 }
 
 impl Default for QueueName {

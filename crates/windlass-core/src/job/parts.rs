@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, WorkerId};
+use super::{ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, StreamTotals, Tenant, WorkerId};
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid};
 use crate::key::KeyId;
@@ -24,10 +24,10 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Whether its jobs are internal: callback deliveries. They do not count towards the limits of their tenant, and
+    /// Whether its jobs are internal: deliveries of callbacks and alerts. They do not count towards the limits of their tenant, and
     /// only workers that subscribe to them by name receive them.
     pub fn is_internal(&self) -> bool {
-        self.job_type.as_str() == crate::callback::TYPE
+        [crate::callback::TYPE, crate::alert::TYPE].contains(&self.job_type.as_str())
     }
 }
 
@@ -185,6 +185,14 @@ impl Wait {
         self.each().contains(&Wait::Children { group: number })
     }
 
+    /// The numbers of the groups of children it waits for.
+    pub fn groups(&self) -> impl Iterator<Item = u64> {
+        self.each().iter().filter_map(|wait| match wait {
+            Wait::Children { group } => Some(*group),
+            Wait::Timer { .. } | Wait::Signal { .. } | Wait::Any { .. } => None,
+        })
+    }
+
     /// The names of the signals it waits for.
     pub fn signals(&self) -> impl Iterator<Item = &str> {
         self.each().iter().filter_map(|wait| match wait {
@@ -253,7 +261,7 @@ pub struct Progress {
 /// When a group of children is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "StrategyBody"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "GroupStrategy"))]
 pub enum GroupStrategy {
     /// At the first child that does not complete, or when all completed.
     FailFast,
@@ -377,6 +385,9 @@ pub struct RareFields {
     /// Number of child groups; also the number of the last one.
     #[serde(skip_serializing_if = "is_zero")]
     pub groups: u64,
+    /// What its attempts have streamed, if anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamTotals>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

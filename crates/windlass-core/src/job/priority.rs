@@ -95,7 +95,7 @@ const NAMES: [(&str, Priority); 5] = [
 ];
 
 fn unknown(text: &str) -> FieldProblem {
-    FieldProblem::Unknown { value: text.to_owned(), allowed: "0 to 100, critical, high, normal, low, bulk" }
+    FieldProblem::unknown(text, "0 to 100, critical, high, normal, low, bulk")
 }
 
 impl fmt::Display for Priority {

@@ -272,6 +272,24 @@ impl NewJob {
         }
     }
 
+    /// The submitted data, as stored. `after` and `after_any` are the ids of the dependencies.
+    pub fn spec(&self, owner: String, after: Vec<JobId>, after_any: Vec<JobId>) -> Spec {
+        let not_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        Spec {
+            payload: self.payload.clone(),
+            idempotency_key: self.idempotency_key.clone(),
+            unique_key: self.unique_key.clone(),
+            concurrency_key: self.concurrency_key.clone(),
+            metadata: self.metadata.clone(),
+            owner,
+            traceparent: not_empty(&self.traceparent),
+            tracestate: not_empty(&self.tracestate),
+            baggage: not_empty(&self.baggage),
+            after,
+            after_any,
+        }
+    }
+
     /// Checks every value against its limits, except for the payload's size.
     pub fn check(&self) -> Result<(), Invalid> {
         self.payload.check()?;

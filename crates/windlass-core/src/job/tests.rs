@@ -10,6 +10,7 @@ mod limits;
 mod names;
 mod priority;
 mod retry;
+mod saved_steps;
 mod stored;
 mod suspension;
 mod timer;

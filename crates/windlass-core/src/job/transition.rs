@@ -2,6 +2,7 @@
 //! It reads no clock, uses no randomness and does no I/O.
 
 use super::event::{AttemptOutcome, JobAction, JobEvent};
+use super::stream::attempt_ended;
 use super::{
     Category, ErrorCause, ErrorRecord, Failure, Fence, JobRecord, JobState, Lease, Need, SuspendMode,
     Suspension, Wait, WorkerId, cut,
@@ -134,6 +135,7 @@ pub fn transition(
             Ok(Transition::Changed(Box::new(Change { job: next, attempt: None })))
         }
         TransitionResult::Changed(attempt) => {
+            attempt_ended(&mut next, attempt);
             Ok(Transition::Changed(Box::new(Change { job: next, attempt })))
         }
         TransitionResult::Unchanged => Ok(Transition::Unchanged),
@@ -303,7 +305,7 @@ fn claim(next: &mut JobRecord, worker: WorkerId, fence: Fence, now: Timestamp) -
     result
 }
 
-/// Starts a prefetched job: from here on its attempt counts. Does nothing if it has started.
+/// Starts a job that was claimed ahead: from here on its attempt counts. Does nothing if it has started.
 pub fn start(next: &mut JobRecord, now: Timestamp) {
     if next.has.claim_ahead {
         next.has.claim_ahead = false;

@@ -18,7 +18,7 @@ const BYTES: usize = 12;
 ///
 /// The version covers everything that a request, a worker's outcome or a timer changes: state, priority, attempts,
 /// times, lease holder, error, suspension, dependencies, costs, tags and other metadata. It does not cover what a
-/// running attempt reports about itself (lease renewals, progress, log lines, checkpoints) or computed fields (`why`):
+/// running attempt reports about itself (lease renewals, progress, log lines, output, checkpoints) or computed fields (`why`):
 /// otherwise no precondition on a running job could ever hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version([u8; BYTES]);
@@ -42,7 +42,7 @@ struct Covered<'a> {
 impl Version {
     /// The version of a job with this metadata.
     pub fn of(job: &JobRecord, metadata: &JobMetadata) -> Version {
-        // These counters grow with log lines, signals and steps, which do not count as changes of the job.
+        // These counters grow with log lines, signals, steps and output, which do not count as changes of the job.
         let details = RareFields {
             progress: None,
             log_lines: 0,
@@ -50,6 +50,7 @@ impl Version {
             checkpoints: 0,
             checkpoint_bytes: 0,
             groups: 0,
+            stream: None,
             ..RareFields::clone(&job.details)
         };
         let covered = Covered {

@@ -156,7 +156,8 @@ impl Field {
             return Err(bad(format!("{} `{range}` ends before it begins", self.name)));
         }
         // Steps use only 0 for Sunday; 7 counts only if written explicitly.
-        let last = if self.last == WEEKDAY.last && step.is_some() && !range.contains('-') { 6 } else { last };
+        let is_open = self.last == WEEKDAY.last && step.is_some() && !range.contains('-');
+        let last = if is_open { first.max(6) } else { last };
         let numbers = (first..=last).step_by(step.unwrap_or(1));
         Ok(Set(numbers.fold(0, |bits, number| bits | 1 << number)))
     }

@@ -59,6 +59,13 @@ impl Zone {
         Some(self.rules.to_datetime(at).strftime("%a %H:%M").to_string())
     }
 
+    /// The local date and time at a point in time with the zone's abbreviation, such as `2030-01-31 12:00:00 CET`.
+    pub fn full_at(&self, at: Timestamp) -> Option<String> {
+        let at = Instant::from_millisecond(at.as_millis()).ok()?;
+        let at = at.to_zoned(self.rules.clone());
+        Some(at.strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
+    }
+
     /// The first time after `after` that matches the expression.
     ///
     /// A local time that is skipped matches once, at the first valid time after the gap; a local time that occurs twice

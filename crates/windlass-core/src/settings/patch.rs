@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, JobSchema, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings,
+    TypeSettings,
 };
 use crate::audit::AuditLevel;
 use crate::job::{JobType, Priority, QueueName, RetryPolicy, Tenant};
@@ -246,6 +247,8 @@ pub struct TypePatch {
     pub success_event: Field<String>,
     pub exhausted_event: Field<String>,
     pub retention: Field<RetentionPatch>,
+    pub payload_schema: Field<JobSchema>,
+    pub result_schema: Field<JobSchema>,
 }
 
 impl TypePatch {
@@ -259,6 +262,8 @@ impl TypePatch {
         self.success_event.apply(&mut settings.success_event);
         self.exhausted_event.apply(&mut settings.exhausted_event);
         apply_retention(&self.retention, &mut settings.retention);
+        self.payload_schema.apply(&mut settings.payload_schema);
+        self.result_schema.apply(&mut settings.result_schema);
         settings
     }
 }
@@ -275,6 +280,8 @@ impl From<TypeSettings> for TypePatch {
             success_event: all.success_event.into(),
             exhausted_event: all.exhausted_event.into(),
             retention: Field::Set(all.retention.into()),
+            payload_schema: all.payload_schema.into(),
+            result_schema: all.result_schema.into(),
         }
     }
 }

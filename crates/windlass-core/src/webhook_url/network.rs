@@ -61,12 +61,13 @@ impl FromStr for Network {
     type Err = FieldProblem;
 
     fn from_str(text: &str) -> Result<Network, FieldProblem> {
-        let unknown =
-            || FieldProblem::Unknown { value: text.to_owned(), allowed: "networks such as 10.0.0.0/8" };
+        let unknown = || FieldProblem::unknown(text, "networks such as 10.0.0.0/8");
         let (base, prefix) = text.split_once('/').map_or((text, None), |(base, prefix)| (base, Some(prefix)));
         let base: IpAddr = base.parse().map_err(|_| unknown())?;
         let bits = if base.is_ipv4() { 32 } else { 128 };
-        let prefix = prefix.map_or(Ok(bits), str::parse).ok().filter(|prefix| *prefix <= bits);
+        // `parse` would accept a sign.
+        let is_plain = prefix.is_none_or(|prefix| prefix.bytes().all(|byte| byte.is_ascii_digit()));
+        let prefix = prefix.map_or(Ok(bits), str::parse).ok().filter(|prefix| is_plain && *prefix <= bits);
         Ok(Network { base, prefix: prefix.ok_or_else(unknown)? })
     }
 }

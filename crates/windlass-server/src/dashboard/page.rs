@@ -1,17 +1,20 @@
 //! The layout around every page, and sending pages.
 
+use std::fmt::Display;
+
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
-use windlass::error::{ActError, Forbidden, ScheduleError, StoreError};
+use windlass::error::{ActError, AlertError, Forbidden, ScheduleError, StoreError};
 use windlass::job::Tenant;
+use windlass::schedule::Zone;
 use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
 use windlass::store::documents::schedules::Schedule;
 
 use super::parts::components::JobLink;
 use super::parts::format::Moment;
-use super::parts::worker_name::worker_name;
+use super::parts::format::worker_name;
 use super::requests::form::Fields;
 use super::requests::middleware::Visitor;
 use super::{Dashboard, requests::assets};
@@ -22,6 +25,8 @@ pub(super) struct Layout {
     /// The active menu entry.
     pub(super) section: &'static str,
     pub(super) theme: &'static str,
+    /// The time zone of times.
+    pub(super) zone: String,
     pub(super) who: String,
     pub(super) role: &'static str,
     pub(super) tenant: Option<String>,
@@ -34,8 +39,17 @@ pub(super) struct Layout {
     pub(super) gate: Option<PauseView>,
     /// The flash message.
     pub(super) done: Option<String>,
+    /// How to undo the last action.
+    pub(super) undo: Option<Undo>,
     /// A link to the job that the last action created.
     pub(super) done_job: Option<JobLink>,
+}
+
+/// A form that undoes the last action: its address, and the action it names.
+#[derive(Debug, Clone)]
+pub(super) struct Undo {
+    pub(super) to: String,
+    pub(super) action: &'static str,
 }
 
 /// A pause.
@@ -107,6 +121,7 @@ impl Layout {
             title: title.into(),
             section,
             theme: visitor.theme,
+            zone: visitor.preferences.zone.as_ref().map_or("UTC", Zone::as_str).to_owned(),
             who: visitor.caller.id.clone(),
             role: visitor.caller.role.as_str(),
             tenant: visitor.caller.tenant.as_ref().map(ToString::to_string),
@@ -116,6 +131,7 @@ impl Layout {
             live: String::new(),
             gate: None,
             done: None,
+            undo: None,
             done_job: None,
         }
     }
@@ -146,6 +162,15 @@ impl Layout {
 }
 
 impl Layout {
+    /// Offers to undo the last action, if it was one of these and its flash message is shown: for each action the one that
+    /// undoes it. The address is that of the object on the page.
+    pub(super) fn undone_by(mut self, query: &Fields, to: &str, pairs: &[(&str, &'static str)]) -> Layout {
+        let done = query.get("done").filter(|_| self.done.is_some());
+        let action = pairs.iter().find(|(word, _)| done == Some(*word)).map(|(_, action)| *action);
+        self.undo = action.map(|action| Undo { to: to.to_owned(), action });
+        self
+    }
+
     /// Adds the flash message with the name of the object that was acted on: an object on this page, not a name from the
     /// URL.
     pub(super) fn saying_of(self, query: &Fields, what: Option<&str>) -> Layout {
@@ -154,6 +179,8 @@ impl Layout {
             "paused" => Some(format!("{what} is paused.")),
             "unpaused" => Some(format!("{what} is resumed.")),
             "triggered" => Some(format!("{what} was triggered.")),
+            "removed" => Some(format!("{what} is deleted.")),
+            "restored" => Some(format!("{what} is restored; runs that were due in between are skipped.")),
             _ => None,
         });
         // Only if there is a flash message.
@@ -188,7 +215,9 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "saved" => "Saved.".to_owned(),
         "revoked" => "The API key is revoked.".to_owned(),
         "triggered" => "The schedule was triggered.".to_owned(),
+        "tested" => "A sample message is being sent.".to_owned(),
         "removed" => "Deleted.".to_owned(),
+        "restored" => "Restored.".to_owned(),
         _ => return None,
     })
 }
@@ -214,6 +243,11 @@ pub(super) struct PageError {
     status: StatusCode,
     title: &'static str,
     message: String,
+}
+
+/// A name in a URL; an invalid one is not found.
+pub(super) fn name_in_url<T, E: Display>(what: &str, name: Result<T, E>) -> Result<T, PageError> {
+    name.map_err(|problem| PageError::not_found(format!("{what}: {problem}")))
 }
 
 impl PageError {
@@ -306,6 +340,17 @@ impl From<ScheduleError> for PageError {
             ScheduleError::Store(error) => error.into(),
             ScheduleError::Forbidden(denied) => denied.into(),
             ScheduleError::NotFound(_) => PageError::not_found(error.to_string()),
+            _ => PageError::invalid(error.to_string()),
+        }
+    }
+}
+
+impl From<AlertError> for PageError {
+    fn from(error: AlertError) -> PageError {
+        match error {
+            AlertError::Store(error) => error.into(),
+            AlertError::Forbidden(denied) => denied.into(),
+            AlertError::NotFound(_) => PageError::not_found(error.to_string()),
             _ => PageError::invalid(error.to_string()),
         }
     }

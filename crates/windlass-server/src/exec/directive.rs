@@ -78,6 +78,43 @@ mod tests {
         assert_eq!(read("windlass:cost 12"), Some(Instruction::Cost(12)));
     }
 
+    /// Whatever a program writes, a directive is within its limits, and everything else is for the log.
+    #[test]
+    fn a_directive_is_within_its_limits() {
+        let seeds = [
+            "windlass:progress 99.5% all but done",
+            "windlass:retry-after 1h30m",
+            "windlass:cost 12",
+            "windlass:",
+        ];
+        let words = [
+            "windlass:",
+            "progress ",
+            "1e309",
+            "-0",
+            "%",
+            "inf",
+            "nan",
+            "18446744073709551615",
+            "99999999999d",
+        ];
+        windlass_fuzz::Family::new("directive").seeds(seeds).words(words).text(
+            |line| match Instruction::parse(line) {
+                Some(Instruction::Progress(progress)) => {
+                    let message = progress.message.as_deref().map_or(0, |text| text.chars().count());
+                    let is_within = (0.0..=100.0).contains(&progress.percent)
+                        && message <= limits::PROGRESS_MESSAGE_CHARS_MAX;
+                    if is_within { Ok(()) } else { Err(format!("{progress:?}")) }
+                }
+                Some(Instruction::RetryAfter(delay)) if delay > limits::DURATION_MAX => {
+                    Err(format!("{delay:?}"))
+                }
+                Some(_) if !line.starts_with(MARK) => Err("is for the log".to_owned()),
+                Some(_) | None => Ok(()),
+            },
+        );
+    }
+
     #[test]
     fn anything_else_is_for_the_log() {
         for line in [

@@ -79,6 +79,28 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_the_same_however_they_are_cut() {
+        let long = vec![b'x'; 3 * KEPT_BYTES];
+        let seeds = [&b"one\ntwo\r\n\nlast"[..], "gr\u{fc}n\n".as_bytes(), b"a\xffb\xf0\x9f\n", &long];
+        windlass_fuzz::Family::new("lines").seeds(seeds).words(["\n", "\r", "\r\n"]).cases(1_000).bytes(
+            |bytes| {
+                let whole = lines(&[bytes]);
+                for size in [1, 3, 4_000] {
+                    let cut: Vec<&[u8]> = bytes.chunks(size).collect();
+                    if lines(&cut) != whole {
+                        return Err(format!("in pieces of {size}: {:?}, at once: {whole:?}", lines(&cut)));
+                    }
+                }
+                match whole.iter().find(|line| line.len() > limits::LOG_LINE_BYTES_MAX || line.contains('\n'))
+                {
+                    None => Ok(()),
+                    Some(line) => Err(format!("a line of {} bytes", line.len())),
+                }
+            },
+        );
+    }
+
+    #[test]
     fn a_long_line_is_cut_and_says_so() {
         for filling in [b'x', b'\xff'] {
             let long = vec![filling; 1 << 20];

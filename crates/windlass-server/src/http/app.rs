@@ -10,6 +10,7 @@ use windlass::Store;
 use windlass::clock::{JumpClock, Timestamp};
 
 use super::dev::DevMode;
+use super::reference::Reference;
 use super::reply::encoded::EncodedEvents;
 use super::request::body_budget::BodyBudget;
 use super::request::connection_slots::ConnectionSlots;
@@ -47,7 +48,7 @@ struct Inner {
     store: Store,
     place: StorePlace,
     counters: OnceLock<Vec<Arc<RouteCounter>>>,
-    documents: OnceLock<(Bytes, Bytes)>,
+    documents: OnceLock<(Bytes, Reference)>,
     draining: watch::Sender<bool>,
     streams: ConnectionSlots,
     tenant_streams: ConnectionSlots,
@@ -57,6 +58,7 @@ struct Inner {
     bodies: BodyBudget,
     is_loopback: bool,
     dev: Option<DevMode>,
+    browser_origins: OnceLock<Vec<String>>,
 }
 
 impl App {
@@ -80,7 +82,18 @@ impl App {
             bodies: BodyBudget::default(),
             is_loopback,
             dev: dev_clock.map(DevMode::new),
+            browser_origins: OnceLock::new(),
         }))
+    }
+
+    /// Lets pages of these sites read jobs with tokens.
+    pub(crate) fn set_browser_origins(&self, origins: Vec<String>) {
+        let _ = self.0.browser_origins.set(origins);
+    }
+
+    /// Sites whose pages may read jobs with tokens.
+    pub(crate) fn browser_origins(&self) -> &[String] {
+        self.0.browser_origins.get().map_or(&[], Vec::as_slice)
     }
 
     /// What only a server for development has.
@@ -108,13 +121,13 @@ impl App {
         self.0.counters.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Sets the OpenAPI document, as JSON and as a web page.
-    pub(crate) fn set_documents(&self, json: String, page: String) {
-        let _ = self.0.documents.set((json.into(), page.into()));
+    /// Sets the OpenAPI document, as JSON and as a reference.
+    pub(crate) fn set_documents(&self, json: String, reference: Reference) {
+        let _ = self.0.documents.set((json.into(), reference));
     }
 
-    /// The OpenAPI document, as JSON and as a web page.
-    pub(crate) fn documents(&self) -> &(Bytes, Bytes) {
+    /// The OpenAPI document, as JSON and as a reference.
+    pub(crate) fn documents(&self) -> &(Bytes, Reference) {
         self.0.documents.get().expect("they are set when the router is built")
     }
 

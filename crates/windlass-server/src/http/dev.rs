@@ -21,7 +21,7 @@ use windlass_api::time::{Moment, Span};
 use super::app::App;
 use super::reply::error::ApiError;
 use super::reply::response::JsonOk;
-use super::request::auth::CurrentCaller;
+use super::request::auth::{Call, CurrentCaller};
 use super::request::json::Body;
 use crate::dev::{self, tick};
 use crate::limits::{DEV_REQUEST_MAX, DEV_STEPS_MAX, DEV_WAIT};
@@ -127,8 +127,7 @@ pub(crate) struct Crashed {
 
 /// `POST /dev/crash`
 pub(crate) async fn crash(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(body): Body<CrashBody>,
 ) -> Result<JsonOk<Crashed>, ApiError> {
     if let Some(step) = body.after_step {
@@ -177,8 +176,7 @@ pub(crate) struct Reset {
 
 /// `POST /dev/reset`: deletes jobs, schedules, workers and crash points. Settings and the clock stay.
 pub(crate) async fn reset(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(ResetBody {}): Body<ResetBody>,
 ) -> Result<JsonOk<Reset>, ApiError> {
     let store = app.store();

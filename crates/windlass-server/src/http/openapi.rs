@@ -1,136 +1,215 @@
-//! The OpenAPI document, built from the same table as the router, and a self-contained web page of it.
+//! The OpenAPI document, built from the same table as the router. It is made for generators of clients: named operations, one
+//! schema per object, no defaults that a client would send, an example for every field.
+
+mod examples;
+mod operations;
+mod schemas;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use schemars::SchemaGenerator;
-use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use windlass::job::JobType;
+use windlass::job::{JobId, JobType};
+use windlass::key::KeyId;
 use windlass::limits::STEP_NAME_CHARS_MAX;
 use windlass_api::error::ErrorBody;
+use windlass_api::error_code::CODES;
 use windlass_api::text::FromText;
 
+pub(crate) use self::operations::place;
+pub(crate) use self::schemas::PREFIX;
+use self::schemas::{Schemas, clean};
 use super::app::App;
 use super::reply::error::ApiError;
-use super::reply::response::{Page, TextResponse};
+use super::reply::response::TextResponse;
 use super::request::access::Access;
 use super::route::Route;
 use super::schema::{Content, SchemaOf};
 
-/// The description of a status.
-fn describe_status(status: StatusCode) -> &'static str {
+/// The name of an error response, and its description.
+fn describe_error(status: StatusCode) -> (&'static str, &'static str) {
     match status.as_u16() {
-        200 => "done",
-        201 => "made",
-        202 => "taken",
-        204 => "done; no content",
-        304 => "not modified",
-        400 => "the body is not JSON",
-        401 => "a valid API key is required",
-        403 => "not permitted",
-        404 => "does not exist, or the caller may not see it",
-        408 => "the body took too long to arrive",
-        409 => "conflict with the current state",
-        412 => "the job has changed; `details.version` is its current version",
-        413 => "too large",
-        422 => "invalid value; `details.field` names the field",
-        429 => "a limit is exceeded; see Retry-After",
-        503 => "temporarily unavailable",
-        _ => "answer",
+        400 => ("NotJson", "The body is not JSON."),
+        401 => ("Unauthorized", "A valid API key is required."),
+        403 => ("Forbidden", "The key does not permit it, or the request comes from a page of another site."),
+        404 => ("NotFound", "It does not exist, or the caller may not see it."),
+        408 => ("SlowBody", "The body took too long to arrive."),
+        409 => ("Conflict", "It conflicts with the current state."),
+        412 => ("Changed", "The job has changed; `details.version` is its current version."),
+        413 => ("TooLarge", "The body or the payload is too large."),
+        422 => ("Invalid", "A value is not allowed; `details.field` names the field."),
+        429 => ("TooMany", "A limit is exceeded; `Retry-After` says when to try again."),
+        503 => ("Unavailable", "Temporarily unavailable; try again."),
+        _ => ("Failure", "An error."),
+    }
+}
+
+/// The description of a successful response.
+fn describe_success(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        201 => "Created.",
+        202 => "Accepted.",
+        204 => "Done; there is no content.",
+        304 => "Not modified since the given `ETag`.",
+        _ => "Success.",
     }
 }
 
 /// The OpenAPI document of all routes.
 pub(crate) fn describe(routes: &[Route]) -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.meta_schema = None;
-    });
-    let mut generator = settings.into_generator();
+    let mut schemas = Schemas::new();
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    let error = generator.subschema_for::<ErrorBody>();
+    let mut errors = BTreeMap::new();
     for route in routes {
         let path = if route.is_at_root { route.path.to_owned() } else { format!("/api/v1{}", route.path) };
-        let operation = operation(route, &mut generator, error.as_value());
+        let operation = operation(route, &mut schemas, &mut errors);
         paths.entry(path).or_default().insert(route.method.as_str().to_lowercase(), operation);
     }
-    let schemas = generator.take_definitions(true);
-    json!({
+    let error = schemas.response(schemars::SchemaGenerator::subschema_for::<ErrorBody>);
+    let (schemas, variants) = schemas.finish();
+    let errors: Map<String, Value> =
+        errors.into_iter().map(|(status, name)| (name.to_owned(), error_response(status, &error))).collect();
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Windlass",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Durable background jobs. All routes below /api/v1 are also available below /api.",
         },
+        "servers": [{"url": "/", "description": "The server that serves this document."}],
+        "tags": tags(),
+        "paths": paths,
         "components": {
             "schemas": schemas,
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "responses": errors,
+            "securitySchemes": {"key": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "An API key, `wl_…`. No key is needed on loopback while none exists.",
+            }},
         },
-        "paths": paths,
-    })
+    });
+    clean(&mut document, &variants);
+    add_examples(&mut document);
+    document
 }
 
-fn operation(route: &Route, generator: &mut SchemaGenerator, error: &Value) -> Value {
+/// The groups of operations, in the order of the reference.
+fn tags() -> Value {
+    let tag = |(name, about): (&str, &str)| json!({"name": name, "description": about});
+    [
+        ("jobs", "Submit jobs, look at them and act on them."),
+        ("workers", "Register workers, and pause them."),
+        ("claims", "Take jobs to run."),
+        ("heartbeats", "Keep jobs that run, and learn when to stop."),
+        ("outcomes", "Report how attempts ended."),
+        ("queues", "Counts, pauses and settings of queues."),
+        ("types", "Counts and settings of job types."),
+        ("tenants", "Counts, budgets and settings of tenants."),
+        ("schedules", "Jobs that are submitted at given times."),
+        ("alerts", "Messages when stored numbers pass a threshold."),
+        ("gate", "Pause all processing, of a tenant or of a type."),
+        ("events", "Follow what happens."),
+        ("audit", "Who did what, and proof that the record is whole."),
+        ("stats", "Counts, rates and costs."),
+        ("keys", "API keys and their roles."),
+        ("retention", "How long final jobs are kept."),
+        ("clock", "The time that the store goes by."),
+        ("server", "Health, metrics and this description."),
+    ]
+    .map(tag)
+    .to_vec()
+    .into()
+}
+
+fn operation(route: &Route, schemas: &mut Schemas, errors: &mut BTreeMap<StatusCode, &'static str>) -> Value {
     let shape = &route.shape;
-    let mut parameters: Vec<Value> = path_parameters(route.path).collect();
-    if let Some(query) = shape.query {
-        parameters.extend(query_parameters(generator, query));
-    }
-    let text = json!({"type": "string"});
-    parameters.extend(
-        shape
-            .headers
-            .iter()
-            .map(|(name, about)| json!({"name": name, "in": "header", "description": about, "schema": text})),
-    );
-    let mut responses = Map::new();
-    for (status, content) in &shape.answers {
-        let mut answer = json!({"description": describe_status(*status)});
-        if shape.is_tagged {
-            answer["headers"] =
-                json!({"ETag": {"description": "for If-Match and If-None-Match", "schema": text}});
-        }
-        match content {
-            Content::Json(schema) => {
-                answer["content"] = json!({"application/json": {"schema": schema(generator)}});
-            }
-            Content::Text(content_type) => {
-                // A status may have several formats.
-                let known = responses.get(status.as_str()).and_then(|known| known.get("content"));
-                answer["content"] = known.cloned().unwrap_or_else(|| json!({}));
-                answer["content"][*content_type] = json!({});
-            }
-            Content::Nothing => {}
-        }
-        responses.insert(status.as_str().to_owned(), answer);
-    }
-    for status in route.refusals() {
-        let refusal = json!({"description": describe_status(status), "content": {"application/json": {"schema": error}}});
-        responses.insert(status.as_str().to_owned(), refusal);
-    }
+    let known = operations::find(route);
     let mut described = json!({
         "summary": route.summary,
-        "operationId": operation_id(route),
+        "operationId": known.map_or_else(String::new, |known| known.id.to_owned()),
+        "description": known.map_or("", |known| known.description),
         "tags": [tag(route)],
-        "parameters": parameters,
-        "responses": responses,
+        "parameters": parameters(route, schemas),
+        "x-permission": route.access.as_str(),
     });
-    if let Some(body) = shape.body {
-        described["requestBody"] = json!({"content": {"application/json": {"schema": body(generator)}}});
+    let mut responses = answers(route, schemas);
+    for status in route.refusals() {
+        let (name, _) = describe_error(status);
+        errors.insert(status, name);
+        responses
+            .insert(status.as_str().to_owned(), json!({"$ref": format!("#/components/responses/{name}")}));
     }
-    described["x-permission"] = json!(route.access.as_str());
+    described["responses"] = responses.into();
+    if let Some(body) = shape.body {
+        let schema = schemas.request(body);
+        let mut content = json!({"schema": schema});
+        if let Some(example) = known.and_then(|known| known.body) {
+            content["example"] = serde_json::from_str(example).expect("the table has JSON");
+        }
+        // An empty body counts as `{}`, which clients need not know.
+        described["requestBody"] = json!({"required": true, "content": {"application/json": content}});
+    }
     if route.access != Access::Open {
         described["security"] = json!([{"key": []}]);
     }
     described
 }
 
-fn operation_id(route: &Route) -> String {
-    let words = route.path.split(['/', '{', '}', '.']).filter(|word| !word.is_empty());
-    words.fold(route.method.as_str().to_lowercase(), |id, word| format!("{id}_{word}"))
+/// The formats that a status has so far; it may have several.
+fn known(responses: &Map<String, Value>, status: StatusCode) -> Value {
+    let known = responses.get(status.as_str()).and_then(|known: &Value| known.get("content"));
+    known.cloned().unwrap_or_else(|| json!({}))
+}
+
+fn answers(route: &Route, schemas: &mut Schemas) -> Map<String, Value> {
+    let shape = &route.shape;
+    let mut responses = Map::new();
+    for (status, content) in &shape.answers {
+        let mut answer = json!({"description": describe_success(*status)});
+        if shape.is_tagged {
+            answer["headers"] = json!({"ETag": {
+                "description": "The job's version and view, for If-Match and If-None-Match.",
+                "schema": {"type": "string"},
+                "example": "\"3.5d41402a\"",
+            }});
+        }
+        match content {
+            Content::Json(schema) => {
+                answer["content"] = json!({"application/json": {"schema": schemas.response(*schema)}});
+            }
+            Content::Text(content_type) => {
+                answer["content"] = known(&responses, *status);
+                let kind = if *content_type == "application/json" { "object" } else { "string" };
+                answer["content"][*content_type] = json!({"schema": {"type": kind}});
+            }
+            Content::Events(data) => {
+                let data = schemas.response(*data);
+                answer["content"] = known(&responses, *status);
+                answer["content"]["text/event-stream"] = json!({
+                    "schema": {"type": "string", "description": "Server-sent events; `data` of each is a record in JSON."},
+                    "x-event-data": data,
+                });
+            }
+            Content::Nothing => {}
+        }
+        responses.insert(status.as_str().to_owned(), answer);
+    }
+    responses
+}
+
+/// A response that several operations share; its description has the codes.
+fn error_response(status: StatusCode, error: &Value) -> Value {
+    let codes: Vec<&(u16, &str, &str)> = CODES.iter().filter(|(of, _, _)| *of == status.as_u16()).collect();
+    let names: Vec<String> = codes.iter().map(|(_, code, _)| format!("`{code}`")).collect();
+    let description = format!("{} Codes: {}.", describe_error(status).1, names.join(", "));
+    let (code, message) =
+        codes.first().map_or(("internal", "an error"), |(_, code, message)| (*code, *message));
+    json!({"description": description, "content": {"application/json": {
+        "schema": error,
+        "example": {"error": {"code": code, "message": message}},
+    }}})
 }
 
 /// The first segment of its path, which groups the routes.
@@ -138,146 +217,95 @@ fn tag(route: &Route) -> &str {
     if route.is_at_root { "server" } else { route.path.split('/').nth(1).unwrap_or_default() }
 }
 
+fn parameters(route: &Route, schemas: &mut Schemas) -> Vec<Value> {
+    let mut parameters: Vec<Value> = path_parameters(route.path).collect();
+    if let Some(query) = route.shape.query {
+        for (name, mut schema) in schemas.query(query) {
+            let about = schema.as_object_mut().and_then(|fields| fields.remove("description"));
+            parameters.push(json!({"name": name, "in": "query", "required": false, "description": about, "schema": schema}));
+        }
+    }
+    for (name, about) in &route.shape.headers {
+        let schema = json!({"type": "string"});
+        parameters.push(
+            json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema}),
+        );
+    }
+    parameters
+}
+
 fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
+    let object = path.split('/').nth(1).unwrap_or_default().trim_end_matches('s').to_owned();
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    names.map(|name| {
-        let schema = match name {
-            "id" => json!({"type": "string"}),
-            "name" => json!({"type": "string", "minLength": 1, "maxLength": STEP_NAME_CHARS_MAX}),
-            _ => JobType::schema().to_value(),
+    let is_signal = path.contains("/signals/");
+    names.map(move |name| {
+        let (schema, about) = match name {
+            "id" if object == "key" => (KeyId::schema().to_value(), "Id of the key.".to_owned()),
+            "id" => (JobId::schema().to_value(), format!("Id of the {object}.")),
+            "name" => {
+                let schema = json!({"type": "string", "minLength": 1, "maxLength": STEP_NAME_CHARS_MAX});
+                (schema, if is_signal { "Name of the signal." } else { "Name of the step." }.to_owned())
+            }
+            "type" => (JobType::schema().to_value(), "Name of the job type.".to_owned()),
+            _ => (JobType::schema().to_value(), format!("Name of the {name}.")),
         };
-        json!({"name": name, "in": "path", "required": true, "schema": schema})
+        json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema})
     })
+}
+
+/// Adds an example to every field, parameter and response that has none of its own.
+fn add_examples(document: &mut Value) {
+    let schemas = document["components"]["schemas"].as_object().cloned().unwrap_or_default();
+    for (owner, schema) in document["components"]["schemas"].as_object_mut().into_iter().flatten() {
+        for (name, field) in schema["properties"].as_object_mut().into_iter().flatten() {
+            let is_described_elsewhere = field.get("$ref").is_some() || field.get("anyOf").is_some();
+            if let Some(example) =
+                examples::field(owner, name, field, &schemas).filter(|_| !is_described_elsewhere)
+                && let Some(field) = field.as_object_mut()
+            {
+                field.entry("examples").or_insert_with(|| json!([example]));
+            } else if *field == Value::Bool(true) {
+                *field = json!({});
+            }
+        }
+        // Asking for a field of an object has added it.
+        if let Some(fields) = schema.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+    }
+    let operations = document["paths"].as_object_mut().into_iter().flatten();
+    for (_, operation) in operations.flat_map(|(_, methods)| methods.as_object_mut().into_iter().flatten()) {
+        let owner = operation["operationId"].as_str().unwrap_or_default().to_owned();
+        for parameter in operation["parameters"].as_array_mut().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap_or_default().to_owned();
+            let owner = if parameter["in"] == "path" { format!("{owner}.path") } else { owner.clone() };
+            if let Some(example) = examples::field(&owner, &name, &parameter["schema"], &schemas) {
+                parameter["example"] = example;
+            }
+        }
+        for (_, response) in operation["responses"].as_object_mut().into_iter().flatten() {
+            let Some(content) = response.get_mut("content").and_then(Value::as_object_mut) else { continue };
+            for media in content.values_mut() {
+                if let Some(data) = media.get("x-event-data") {
+                    let data = examples::response(data, &schemas).unwrap_or_default();
+                    media["example"] =
+                        json!(format!("id: 1042\nevent: job.lifecycle.completed\ndata: {data}\n\n"));
+                } else if let Some(example) = examples::response(&media["schema"], &schemas)
+                    && media["schema"].get("$ref").is_some()
+                {
+                    media["example"] = example;
+                }
+            }
+        }
+    }
 }
 
 /// The names of a query's parameters.
 pub(crate) fn query_names(query: SchemaOf) -> Vec<String> {
-    let parameters = query_parameters(&mut SchemaGenerator::default(), query);
-    parameters.iter().filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
-}
-
-/// The fields of a query, one parameter each.
-fn query_parameters(generator: &mut SchemaGenerator, query: SchemaOf) -> Vec<Value> {
-    let schema = query(generator);
-    let name = schema.as_value()["$ref"].as_str().and_then(|path| path.rsplit('/').next());
-    let definition = match name {
-        // Removed from the definitions again: nothing refers to a query's schema.
-        Some(name) => generator.definitions_mut().remove(name).unwrap_or_default(),
-        None => schema.to_value(),
-    };
-    let none = Map::new();
-    let properties = definition["properties"].as_object().unwrap_or(&none);
-    properties
-        .iter()
-        .map(|(name, schema)| {
-            let mut schema = schema.clone();
-            let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-            let mut parameter = json!({"name": name, "in": "query", "schema": schema});
-            if let Some(description) = description {
-                parameter["description"] = description;
-            }
-            parameter
-        })
-        .collect()
+    Schemas::new().query(query).into_iter().map(|(name, _)| name).collect()
 }
 
 /// `GET /openapi.json`
 pub(crate) async fn document(State(app): State<App>) -> Result<TextResponse, ApiError> {
     Ok(TextResponse(app.documents().0.clone()))
-}
-
-/// `GET /docs`
-pub(crate) async fn reference(State(app): State<App>) -> Result<Page, ApiError> {
-    Ok(Page(app.documents().1.clone()))
-}
-
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;\
-background:#fff}code,pre{font:14px/1.45 ui-monospace,monospace}pre{background:#f4f5f7;padding:.75rem;overflow:auto;\
-border-radius:6px}details{border:1px solid #d6d9de;border-radius:6px;padding:.4rem .8rem;margin:.4rem 0}\
-summary{cursor:pointer}b{display:inline-block;min-width:4.5rem}table{border-collapse:collapse}\
-td{padding:.1rem .8rem .1rem 0;vertical-align:top}@media(prefers-color-scheme:dark){body{color:#e6e8eb;background:#16181c}\
-pre{background:#22262c}details{border-color:#3a3f47}a{color:#8ab4ff}}";
-
-/// The OpenAPI document as a web page.
-pub(crate) fn page(document: &Value) -> String {
-    let mut html = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
-         <title>Windlass HTTP API</title><style>{STYLE}</style><h1>Windlass HTTP API</h1>\
-         <p>{} The same as data: <a href=/openapi.json>openapi.json</a>.</p>",
-        escaped(document["info"]["description"].as_str().unwrap_or_default())
-    );
-    let mut last_tag = "";
-    let none = Map::new();
-    let mut operations: Vec<(&str, &str, &str, &Value)> = Vec::new();
-    for (path, methods) in document["paths"].as_object().unwrap_or(&none) {
-        for (method, operation) in methods.as_object().unwrap_or(&none) {
-            let tag = operation["tags"][0].as_str().unwrap_or_default();
-            operations.push((tag, path, method, operation));
-        }
-    }
-    operations.sort_by_key(|(tag, path, method, _)| (*tag, *path, *method));
-    for (tag, path, method, operation) in operations {
-        if tag != last_tag {
-            let _always_fits = write!(html, "<h2>{}</h2>", escaped(tag));
-            last_tag = tag;
-        }
-        write_operation(&mut html, path, method, operation);
-    }
-    html.push_str("<h2>Shapes</h2>");
-    for (name, schema) in document["components"]["schemas"].as_object().unwrap_or(&none) {
-        let text = serde_json::to_string_pretty(schema).unwrap_or_default();
-        let (name, text) = (escaped(name), linked(&escaped(&text)));
-        let _always_fits =
-            write!(html, "<details id=\"{name}\"><summary>{name}</summary><pre>{text}</pre></details>");
-    }
-    html
-}
-
-fn write_operation(html: &mut String, path: &str, method: &str, operation: &Value) {
-    let summary = escaped(operation["summary"].as_str().unwrap_or_default());
-    let _always_fits = write!(
-        html,
-        "<details><summary><b>{}</b> <code>{}</code> {summary}</summary><table>",
-        method.to_uppercase(),
-        escaped(path)
-    );
-    for parameter in operation["parameters"].as_array().into_iter().flatten() {
-        let about = parameter["description"].as_str().unwrap_or_default();
-        let name = parameter["name"].as_str().unwrap_or_default();
-        let place = parameter["in"].as_str().unwrap_or_default();
-        let _always_fits =
-            write!(html, "<tr><td>{place}<td><code>{}</code><td>{}", escaped(name), escaped(about));
-    }
-    if let Some(body) = operation["requestBody"]["content"]["application/json"].get("schema") {
-        let _always_fits =
-            write!(html, "<tr><td>body<td colspan=2><code>{}</code>", linked(&escaped(&body.to_string())));
-    }
-    for (status, answer) in operation["responses"].as_object().into_iter().flatten() {
-        let schema =
-            answer["content"]["application/json"].get("schema").map(Value::to_string).unwrap_or_default();
-        let _always_fits = write!(
-            html,
-            "<tr><td>{status}<td>{}<td><code>{}</code>",
-            escaped(answer["description"].as_str().unwrap_or_default()),
-            linked(&escaped(&schema))
-        );
-    }
-    html.push_str("</table></details>");
-}
-
-/// Escapes text for HTML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// Turns references between schemas into links.
-fn linked(escaped: &str) -> String {
-    let start = "&quot;#/components/schemas/";
-    let mut parts = escaped.split(start);
-    let mut html = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (name, rest) = part.split_once("&quot;").unwrap_or((part, ""));
-        let _always_fits = write!(html, "<a href=\"#{name}\">{name}</a>{rest}");
-    }
-    html
 }

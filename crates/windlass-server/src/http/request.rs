@@ -4,7 +4,10 @@ pub(in crate::http) mod access;
 pub(crate) mod auth;
 pub(in crate::http) mod body_budget;
 pub(crate) mod connection_slots;
+pub(in crate::http) mod cors;
 pub(in crate::http) mod drain_body;
+#[cfg(test)]
+mod fuzz;
 pub(in crate::http) mod json;
 pub(crate) mod key_guess_limit;
 pub(in crate::http) mod middleware;

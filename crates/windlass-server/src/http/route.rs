@@ -31,6 +31,8 @@ pub(crate) struct Route {
     pub(crate) access: Access,
     /// Whether its effect is undone if its response is not sent.
     is_undone_unsent: bool,
+    /// Whether a token of the job in its path may be used.
+    takes_tokens: bool,
     bytes_max: usize,
     handler: MethodRouter<App>,
     counter: Arc<RouteCounter>,
@@ -58,6 +60,7 @@ where
         is_at_root: false,
         access,
         is_undone_unsent: false,
+        takes_tokens: false,
         bytes_max: limits::BODY_BYTES_SMALL,
         handler: on(filter, handler),
     }
@@ -85,6 +88,11 @@ impl Route {
     /// Its effect is undone if its response is not sent, so that the response may be replaced by an error.
     pub(crate) fn undone_unsent(self) -> Route {
         Route { is_undone_unsent: true, ..self }
+    }
+
+    /// Can be read with a token of the job in its path.
+    pub(crate) fn for_tokens(self) -> Route {
+        Route { takes_tokens: true, ..self }
     }
 
     /// Sets the maximum body size.
@@ -123,7 +131,8 @@ impl Route {
         let parameters = self.shape.query.map(query_names).unwrap_or_default().into();
         let may_refuse = self.method.is_safe() || self.is_undone_unsent;
         let (app, counter, access) = (app.clone(), self.counter, self.access);
-        let gate = RouteGuard { app, counter, access, names_job, may_refuse, parameters };
+        let takes_tokens = self.takes_tokens;
+        let gate = RouteGuard { app, counter, access, names_job, takes_tokens, may_refuse, parameters };
         let handler = self.handler.layer(Extension(BytesMax(self.bytes_max)));
         let handler = handler.layer(from_fn_with_state(gate, guard));
         if self.is_at_root {

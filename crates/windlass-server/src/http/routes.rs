@@ -1,9 +1,11 @@
 //! The handlers: decode, ask the store, encode.
 
+pub(in crate::http) mod alerts;
 pub(in crate::http) mod audit;
 pub(in crate::http) mod clock;
 pub(in crate::http) mod events;
 pub(in crate::http) mod health;
+pub(in crate::http) mod history;
 pub(in crate::http) mod jobs;
 pub(in crate::http) mod keys;
 mod known;

@@ -10,10 +10,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use super::app::App;
 use super::reply::error::ApiError;
 use super::reply::trace::MaybeTrace;
-use super::request::auth::CurrentCaller;
+use super::request::auth::{Call, CurrentCaller};
 use super::request::json::Body;
 use super::request::path::{
-    JobPath, KeyPath, NamePath, QueuePath, SchedulePath, TenantPath, TypePath, WorkerPath,
+    AlertPath, JobPath, KeyPath, NamePath, QueuePath, SchedulePath, TenantPath, TypePath, WorkerPath,
 };
 use super::request::query::Query;
 
@@ -31,6 +31,8 @@ pub(crate) enum Content {
     Json(SchemaOf),
     /// Another content type.
     Text(&'static str),
+    /// Server-sent events, whose data has this schema.
+    Events(SchemaOf),
     Nothing,
 }
 
@@ -65,6 +67,11 @@ impl Shape {
     pub(crate) fn gives_text(&mut self, content_type: &'static str) {
         self.answers.push((StatusCode::OK, Content::Text(content_type)));
     }
+
+    /// Adds server-sent events with this data.
+    pub(crate) fn gives_events<T: JsonSchema>(&mut self) {
+        self.answers.push((StatusCode::OK, Content::Events(schema_of::<T>)));
+    }
 }
 
 /// One argument of a handler.
@@ -94,6 +101,7 @@ parts! {
     HeaderMap =>;
     MaybeTrace =>;
     CurrentCaller => UNAUTHORIZED, TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE;
+    Call => UNAUTHORIZED, TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE;
     JobPath => NOT_FOUND;
     WorkerPath => NOT_FOUND;
     KeyPath => NOT_FOUND;
@@ -102,6 +110,7 @@ parts! {
     TypePath => NOT_FOUND, UNPROCESSABLE_ENTITY;
     TenantPath => NOT_FOUND, UNPROCESSABLE_ENTITY;
     SchedulePath => NOT_FOUND, UNPROCESSABLE_ENTITY;
+    AlertPath => NOT_FOUND, UNPROCESSABLE_ENTITY;
 }
 
 impl<T> Part for Extension<T> {

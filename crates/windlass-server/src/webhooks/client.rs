@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
 use hyper::{Method, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -69,6 +69,8 @@ pub struct WebhookResponse {
     pub status: StatusCode,
     /// The `Retry-After` header.
     pub retry_after: Option<HeaderValue>,
+    /// The `Content-Type` header.
+    pub content_type: Option<HeaderValue>,
     /// The body, if it was requested.
     pub body: Body,
 }
@@ -196,11 +198,12 @@ async fn send(
     let answer = sender.send_request(request).await.map_err(broken)?;
     let status = answer.status();
     let retry_after = answer.headers().get(hyper::header::RETRY_AFTER).cloned();
+    let content_type = answer.headers().get(CONTENT_TYPE).cloned();
     let body = match call.answer_bytes_max {
         Some(bytes_max) if status.is_success() => read(answer, bytes_max).await?,
         _ => Body::Unread,
     };
-    Ok(WebhookResponse { status, retry_after, body })
+    Ok(WebhookResponse { status, retry_after, content_type, body })
 }
 
 fn headers(target: &WebhookUrl, mut headers: HeaderMap) -> Result<HeaderMap, CallError> {

@@ -108,7 +108,7 @@ mod tests {
         let retry_after = retry_after.map(HeaderValue::from_static);
         of_answer(
             URL,
-            &WebhookResponse { status, retry_after, body: Body::Unread },
+            &WebhookResponse { status, retry_after, content_type: None, body: Body::Unread },
             NOW.plus(Duration::from_secs(784_111_777)),
         )
     }

@@ -12,10 +12,11 @@ use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass::client::Client;
-use windlass::clock::Stopwatch;
+use windlass::clock::{Stopwatch, Timestamp};
 use windlass::context::Cx;
 use windlass::handler::Snooze;
 use windlass::job::{Failure, QueueName, Tenant};
+use windlass::limits::NAME_CHARS_MAX;
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::documents::config::{Push, PushTargets};
@@ -25,7 +26,7 @@ use windlass::worker::Worker;
 use super::client::{Body, Call, CallError, WebhookClient};
 use super::signature::{Endpoint, Message, Purpose};
 use super::signing_keys::SigningKeys;
-use super::{outcome, signature};
+use super::{durable, outcome, signature};
 use crate::limits;
 
 /// The event of a pushed job.
@@ -46,6 +47,7 @@ struct PushContext {
 /// A running worker of a target.
 struct Runner {
     concurrency: u32,
+    is_durable: bool,
     stop: CancellationToken,
 }
 
@@ -78,7 +80,9 @@ impl PushContext {
     fn follow(&self, targets: PushTargets, runners: &mut BTreeMap<PushKey, Runner>, tasks: &mut JoinSet<()>) {
         runners.retain(|whose, runner| {
             // A worker with the same concurrency continues: another address or time limit applies from its next job on.
-            let stays = targets.get(whose).is_some_and(|push| push.concurrency == runner.concurrency);
+            let stays = targets.get(whose).is_some_and(|push| {
+                push.concurrency == runner.concurrency && push.durable == runner.is_durable
+            });
             if !stays {
                 runner.stop.cancel();
             }
@@ -86,8 +90,9 @@ impl PushContext {
         });
         for (whose, push) in &targets {
             if !runners.contains_key(whose) {
-                let runner = Runner { concurrency: push.concurrency, stop: CancellationToken::new() };
-                tasks.spawn(self.clone().work(whose.clone(), runner.concurrency, runner.stop.clone()));
+                let stop = CancellationToken::new();
+                let runner = Runner { concurrency: push.concurrency, is_durable: push.durable, stop };
+                tasks.spawn(self.clone().work(whose.clone(), push.clone(), runner.stop.clone()));
                 runners.insert(whose.clone(), runner);
             }
         }
@@ -95,16 +100,20 @@ impl PushContext {
     }
 
     /// Runs a worker for one target until it is stopped.
-    async fn work(self, whose: PushKey, concurrency: u32, stop: CancellationToken) {
+    async fn work(self, whose: PushKey, push: Push, stop: CancellationToken) {
         let (name, tenant) = &whose;
-        let caller = Caller { kind: "system", ..Caller::new("windlass.push", Role::Worker, tenant.clone()) };
+        // A queue's name may be as long as that of a worker, which is only shown.
+        let shown: String = format!("push {name}").chars().take(NAME_CHARS_MAX).collect();
+        // The outcome of a durable job may submit others.
+        let role = if push.durable { Role::App } else { Role::Worker };
+        let caller = Caller { kind: "system", ..Caller::new("windlass.push", role, tenant.clone()) };
         let client = Client::from_store_without_maintenance(self.store.clone()).as_caller(caller);
         while !stop.is_cancelled() {
             let (desk, of) = (self.clone(), whose.clone());
             let worker = Worker::new(&client)
-                .name(&format!("push {name}"))
+                .name(&shown)
                 .version(env!("CARGO_PKG_VERSION"))
-                .queue(name.as_str(), concurrency as usize)
+                .queue(name.as_str(), push.concurrency as usize)
                 .drain(limits::CALL_DRAIN_MAX)
                 .grace(limits::CALL_GRACE)
                 .handle_any(move |cx| {
@@ -131,14 +140,18 @@ impl PushContext {
         let Some(push) = self.target(whose) else { return Err(Snooze(limits::PUSH_TARGETS_EVERY).into()) };
         let environment = self.store.environment();
         let now = environment.clock.now();
-        let bytes = Bytes::from(cx.payload().bytes.to_vec());
+        let bytes = if push.durable {
+            durable::claim_body(&self.store, cx.client().caller(), cx).await?
+        } else {
+            Bytes::from(cx.payload().bytes.to_vec())
+        };
         // Signed for the owner of the target: a target for all tenants must not need every tenant's secret.
         let endpoint = Endpoint::new(Purpose::Push, &push.url)
             .map_err(|error| outcome::of_error(&push.url, &CallError::Refused(error)))?;
         let keys = self.signing.keys(whose.1.as_ref().unwrap_or(&Tenant::default()), &endpoint).await?;
         let id = cx.job_id().to_string();
         let message = Message { id: &id, at: now, event: EVENT, endpoint: &endpoint, body: &bytes };
-        let mut headers = signature::sign(message, facts(cx), &keys);
+        let mut headers = signature::sign(message, facts(cx, &push, now), &keys);
         // Not signed, because intermediaries may add to them.
         for (name, value) in [("tracestate", cx.tracestate()), ("baggage", cx.baggage())] {
             // Many servers refuse longer lines, which would fail the job.
@@ -153,7 +166,7 @@ impl PushContext {
             headers,
             body: bytes,
             time_max: push.time_max(),
-            answer_bytes_max: Some(environment.options.payload_bytes_max),
+            answer_bytes_max: Some(answer_bytes_max(&push, environment.options.payload_bytes_max)),
         };
         let watch = Stopwatch::start();
         let answer = tokio::select! {
@@ -165,6 +178,10 @@ impl PushContext {
         let answer = answer.map_err(|error| outcome::of_error(&push.url, &error))?;
         outcome::of_answer(&push.url, &answer, environment.clock.now())?;
         match answer.body {
+            Body::Whole(body) if push.durable && durable::is_outcome(answer.content_type.as_ref()) => {
+                durable::finish(cx, &body).await?;
+                Ok(None)
+            }
             Body::Unread => Ok(None),
             Body::Whole(body) => Ok(serde_json::from_slice(&body).ok()),
             Body::TooLong => {
@@ -177,10 +194,15 @@ impl PushContext {
     }
 }
 
+/// How much of a response is read: a result, or an outcome with as much in checkpoints.
+fn answer_bytes_max(push: &Push, payload_bytes_max: usize) -> usize {
+    if push.durable { payload_bytes_max * 2 + limits::ENVELOPE_BYTES } else { payload_bytes_max }
+}
+
 /// Headers with job data besides the payload.
-fn facts(cx: &Cx) -> HeaderMap {
+fn facts(cx: &Cx, push: &Push, now: Timestamp) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    let plain = HeaderValue::from_str(&cx.payload().content_type);
+    let plain = HeaderValue::from_str(if push.durable { durable::CLAIM } else { &cx.payload().content_type });
     let unknown = HeaderValue::from_static("application/octet-stream");
     headers.insert(CONTENT_TYPE, plain.unwrap_or(unknown));
     let mut add = |name: &'static str, value: String| {
@@ -192,6 +214,7 @@ fn facts(cx: &Cx) -> HeaderMap {
     add("windlass-tenant", cx.tenant().to_string());
     add("windlass-attempt", cx.attempt().to_string());
     add("windlass-fence", cx.fence().0.to_string());
+    add("windlass-time", now.to_string());
     if let Some(key) = cx.submitted_key() {
         add("windlass-idempotency-key", key.to_owned());
     }

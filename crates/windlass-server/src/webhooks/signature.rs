@@ -31,6 +31,8 @@ pub enum Purpose {
     Callback,
     /// Pushed jobs.
     Push,
+    /// Messages of alerts.
+    Alert,
 }
 
 /// A receiver: its address without query and fragment, and its purpose.
@@ -60,6 +62,7 @@ impl Endpoint {
         let purpose = match self.purpose {
             Purpose::Callback => "callback",
             Purpose::Push => "push",
+            Purpose::Alert => "alert",
         };
         let text = format!("{CONTEXT}\n{purpose}\n{}", self.address);
         let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &bytes), text.as_bytes());
@@ -165,6 +168,7 @@ mod tests {
         assert_eq!(same.secret(SECRET).as_deref(), Some(&*own), "queries differ from call to call");
         let others = [
             Endpoint::new(Purpose::Push, "https://shop.example/hook"),
+            Endpoint::new(Purpose::Alert, "https://shop.example/hook"),
             Endpoint::new(Purpose::Callback, "https://shop.example/hooks"),
             Endpoint::new(Purpose::Callback, "https://shop.example:8443/hook"),
             Endpoint::new(Purpose::Callback, "http://shop.example/hook"),
@@ -216,6 +220,30 @@ mod tests {
         }
         let stranger = standardwebhooks::Webhook::new("whsec_c3RyYW5nZXI=").unwrap();
         assert!(stranger.verify(b"{}", &headers).is_err());
+    }
+
+    /// A message that was changed, or signed with a changed secret, is not believed by the reference implementation.
+    #[test]
+    fn any_message_is_believed_as_it_was_signed_alone() {
+        let now = windlass::clock::Clock::now(&windlass::clock::SystemClock::new());
+        let family = windlass_fuzz::Family::new("webhook-signature").seeds(["{}", SECRET, OTHER, "msg.1"]);
+        family.words(["whsec_", ".", "=", "/", "+"]).cases(500).text(|text| {
+            let body = text.as_bytes();
+            let secret = SigningKey::parse(text).is_some();
+            if secret != endpoint().secret(text).is_some() {
+                return Err("is a secret and is none".to_owned());
+            }
+            let message = Message { id: "msg_1", at: now, event: "test", endpoint: &endpoint(), body };
+            let headers = sign(message, HeaderMap::new(), &[key(SECRET)]);
+            let webhook = standardwebhooks::Webhook::new(SECRET).map_err(|problem| problem.to_string())?;
+            webhook.verify(body, &headers).map_err(|problem| problem.to_string())?;
+            let longer = [body, b"x"].concat();
+            if webhook.verify(&longer, &headers).is_ok() {
+                Err("a longer body is believed".to_owned())
+            } else {
+                Ok(())
+            }
+        });
     }
 
     #[test]

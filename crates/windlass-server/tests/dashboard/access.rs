@@ -44,6 +44,11 @@ async fn roles_decide_what_is_shown_and_what_is_possible() {
             ("/gate".into(), "action=open", is_admin),
             ("/keys".into(), "name=x&role=viewer", is_admin),
             (
+                "/errors/retry".into(),
+                "error=x&most=1&until=2026-01-01T00:00:00Z",
+                is_operator || role.manages_own_jobs_only(),
+            ),
+            (
                 "/dead/redrive".into(),
                 "type=mail&error=x&most=1&until=2026-01-01T00:00:00Z",
                 is_operator || role.manages_own_jobs_only(),

@@ -7,7 +7,7 @@ use windlass_testkit::browser::{Browser, Window};
 use crate::fixture::Site;
 
 /// What a browser sends along with a form of our own.
-const OWN: (&str, &str) = ("sec-fetch-site", "same-origin");
+pub(super) const OWN: (&str, &str) = ("sec-fetch-site", "same-origin");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
@@ -45,10 +45,7 @@ async fn a_session_ends_with_its_key() {
     let window = browser.window().await;
     sign_in(&site, &window, &secret).await;
     window.until("document.querySelector('.pulse.on')").await;
-    let caller = site.store.authenticate(&admin).await.unwrap().unwrap();
-    let keys = site.store.keys(&caller).await.unwrap();
-    let id = keys.into_iter().find(|key| key.name == "ada").unwrap().id;
-    site.store.revoke_key(&caller, id).await.unwrap();
+    site.revoke(&admin, "ada").await;
     window.reload().await;
     window.until("location.pathname === '/sign-in'").await;
 }
@@ -147,6 +144,7 @@ async fn every_answer_is_hardened() {
         "/types",
         "/workers",
         "/schedules",
+        "/alerts",
         "/dead",
         "/audit",
         "/tenants",

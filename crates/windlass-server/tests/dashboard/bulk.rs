@@ -231,7 +231,7 @@ async fn a_search_finds_what_was_meant_or_says_what_was_looked_for() {
     for (text, place) in [
         (theirs, format!("/jobs?correlation_id={theirs}")),
         ("charge", "/jobs?type=invoice.charge".to_owned()),
-        ("bench", format!("/workers#w-{worker}")),
+        ("bench", format!("/workers/{worker}")),
         ("dead_letter", "/jobs?state=dead_letter".to_owned()),
         ("dead+letter", "/jobs?state=dead_letter".to_owned()),
         ("Dead+letters", "/jobs?state=dead_letter".to_owned()),

@@ -82,6 +82,14 @@ impl Site {
         created.secret.reveal().to_owned()
     }
 
+    /// Revokes the key of this name.
+    pub(super) async fn revoke(&self, admin: &str, name: &str) {
+        let caller = self.store.authenticate(admin).await.unwrap().unwrap();
+        let keys = self.store.keys(&caller).await.unwrap();
+        let id = keys.into_iter().find(|key| key.name == name).unwrap().id;
+        self.store.revoke_key(&caller, id).await.unwrap();
+    }
+
     /// Gets a page as its bytes.
     pub(super) async fn ask_bytes(&self, path: &str, headers: &[(&str, &str)]) -> TestResponse {
         let request = Request::new(self.host.parse().unwrap(), "GET", path);

@@ -88,3 +88,56 @@ async fn a_suspension_that_waits_for_the_attempt_and_the_causes_of_an_error_are_
     );
     assert!(page.contains("caused by: cannot feed"), "beside its attempt");
 }
+
+#[tokio::test]
+async fn attempts_steps_waits_and_log_lines_stand_on_one_time_axis_in_plain_words() {
+    let site = Site::start().await;
+    let id = site.job("order").await;
+    let claimed = site.claim().await;
+    for step in ["reserve", "charge", "deadline:signal:approval"] {
+        claimed.note(AttemptWrite::Checkpoint { step: step.into(), value: "1".into() }).await;
+    }
+    claimed.log("waiting for the approval").await;
+    let page = site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
+    let (_, waterfall) = page.split_once(r#"<ol class="waterfall">"#).expect("the job has steps");
+    let (waterfall, _) = waterfall.split_once("</ol>").expect("the list ends");
+    let words: String = waterfall
+        .split('<')
+        .filter_map(|part| Some(part.split_once('>')?.1.trim().to_owned() + " "))
+        .collect();
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let text = words.join(" ");
+    assert!(text.starts_with("attempt 1 running"), "{text}");
+    assert!(text.contains("step reserve") && text.contains("step charge"), "{text}");
+    assert!(text.find("reserve") < text.find("charge"), "in the order in which they were saved");
+    assert!(text.contains("log 1 line") && !text.contains("deadline"), "{text}");
+    assert!(page.contains("deadline of signal approval") && !page.contains("deadline:signal:"));
+    let other = site.job("plain").await;
+    let page = site.ask("GET", &format!("/jobs/{other}"), &[], "").await.body;
+    assert!(!page.contains("Steps over time"), "there is nothing to show");
+}
+
+#[tokio::test]
+async fn the_output_of_the_latest_attempt_is_shown_as_text_and_stays_small() {
+    let site = Site::start().await;
+    let id = site.job("story").await;
+    let page = async || site.ask("GET", &format!("/jobs/{id}"), &[], "").await.body;
+    assert!(!page().await.contains("h-output"), "a job without output has no such part");
+    let chunks = |chunks: &[&str]| AttemptWrite::Stream {
+        offset: None,
+        chunks: chunks.iter().map(|chunk| chunk.as_bytes().to_vec()).collect(),
+    };
+    let claimed = site.claim().await;
+    claimed.note(chunks(&[r#""Once upon""#, r#"" a <time>""#, r#"{"words": 4}"#])).await;
+    let shown = page().await;
+    assert!(shown.contains("Once upon a &#60;time&#62;{&#34;words&#34;: 4}\n</pre>"), "{shown}");
+    assert!(shown.contains("<span class=\"soft\">3 chunks</span>"));
+    let large = format!("{:?}", "x".repeat(60_000));
+    for _ in 0..3 {
+        claimed.note(chunks(&[large.as_str(); 16])).await;
+    }
+    claimed.note(chunks(&[r#""the end""#])).await;
+    let shown = page().await;
+    assert!(shown.contains("xthe end</pre>") && shown.contains("52 chunks · from chunk 51"));
+    assert!(shown.len() < 250_000, "{} bytes", shown.len());
+}

@@ -3,8 +3,9 @@
 use std::cell::Cell;
 use std::io::Read;
 
-use windlass::job::{Failure, NewJob, Payload};
+use windlass::job::{Failure, JobType, NewJob, Payload};
 use windlass::store::caller::{Caller, Role};
+use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass_testkit::browser::{Browser, Window};
 
@@ -252,4 +253,53 @@ async fn pages_are_compressed_for_browsers_and_streams_are_not() {
     let own = [gzip[0], ("sec-fetch-site", "same-origin")];
     let made = site.ask("POST", "/keys", &own, &format!("token={token}&name=x&role=admin")).await;
     assert_eq!((made.status, made.header("content-encoding")), (200, None));
+}
+
+#[tokio::test]
+async fn a_job_is_retried_from_a_step_and_the_steps_before_it_are_kept() {
+    let site = Site::start().await;
+    let id = site.job("order").await;
+    let claimed = site.claim().await;
+    for (step, record) in [("reserve", r#"{"at":0,"value":7}"#), ("charge", r#"{"at":1,"value":1}"#)] {
+        claimed.note(AttemptWrite::Checkpoint { step: step.into(), value: record.into() }).await;
+    }
+    claimed.fail(Failure::permanent("declined", "card declined")).await;
+    let browser = Browser::start();
+    let person = Person::at(&browser, &site.at(&format!("/jobs/{id}"))).await;
+    person.click("#do-from-step summary").await;
+    let steps = "[...document.querySelectorAll('#r-step option')].map((step) => step.text).join()";
+    assert_eq!(person.window.text(steps).await, "reserve,charge");
+    person.click("#do-from-step button[value=redrive]").await;
+    person.window.until(&format!("!location.pathname.endsWith('{id}')")).await;
+    person.window.until("document.querySelector('#steps')?.innerText.includes('reserve')").await;
+    assert!(!person.window.text("document.querySelector('#steps').innerText").await.contains("charge"));
+}
+
+#[tokio::test]
+async fn limits_show_what_they_would_have_held_back_while_they_are_typed() {
+    let site = Site::start().await;
+    for _ in 0..5 {
+        site.job("mail").await;
+        site.claim().await.complete("1").await;
+    }
+    let browser = Browser::start();
+    for (page, field) in [("/queues/default", "#q-rate"), ("/types/mail", "#t-rate_count")] {
+        let person = Person::at(&browser, &site.at(page)).await;
+        let said = "document.querySelector('#preview')?.innerText";
+        person.window.until(&format!("{said}.includes('No limit on starts')")).await;
+        person.type_into(field, "1").await;
+        person.window.until(&format!("{said}.includes('the period is missing')")).await;
+        person.type_into(if field == "#q-rate" { "#q-per" } else { "#t-rate_per" }, "1h").await;
+        person.window.until(&format!("{said}.includes('of 5 starts would have been held back')")).await;
+        assert!(person.window.text(said).await.contains("An estimate from 5 starts"));
+    }
+    let person = Person::at(&browser, &site.at("/types/mail")).await;
+    person.window.fill("#t-attempts", "7").await;
+    person.window.fill("#t-execution", "2m").await;
+    person.click("#settings button").await;
+    person.window.until("document.querySelector('#said').innerText.includes('Saved')").await;
+    let config = site.store.config(&Caller::local()).await.unwrap();
+    let set = &config.types[&JobType::new("mail").unwrap()];
+    assert_eq!(set.retry.as_ref().unwrap().max_attempts, 7);
+    assert_eq!(set.timeouts.execution, Some(std::time::Duration::from_secs(120)));
 }

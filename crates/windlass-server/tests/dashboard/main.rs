@@ -4,11 +4,14 @@
 
 mod access;
 mod actions;
+mod alerts;
 mod auth;
 mod bulk;
 mod fixture;
+mod history;
 mod job;
 mod journeys;
+mod lists;
 mod markup;
 mod overview;
 mod pages;

@@ -78,6 +78,7 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
         "/tenants",
         "/settings",
         "/schedules",
+        "/alerts",
     ];
     pages.extend(fixed.map(str::to_owned));
     for text in CORPUS {

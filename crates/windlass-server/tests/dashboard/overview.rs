@@ -191,7 +191,7 @@ async fn pauses_are_resumed_where_they_are_seen_and_a_run_by_hand_is_named() {
     window.click("button[aria-label='Pause nightly']").await;
     window.fill(".pop:popover-open [name=reason]", "month end").await;
     window.click(".pop:popover-open [name=action]").await;
-    window.until("document.querySelector('.banner.done')?.innerText === 'nightly is paused.'").await;
+    window.until("document.querySelector('.banner.done')?.innerText.startsWith('nightly is paused.')").await;
     window.open(&site.at("/")).await;
     window.until("document.querySelector('#pauses')?.innerText.includes('month end')").await;
     window.click("#pauses button[aria-label='Resume schedule nightly']").await;

@@ -42,10 +42,13 @@ pub(super) async fn furnish(site: &Site) -> [String; 3] {
         ScheduleSpec::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "Europe/Berlin".parse().unwrap() };
     let name = ScheduleName::new("nightly").unwrap();
     site.store.put_schedule(&Caller::local(), name, NewSchedule::new(timing, job)).await.unwrap();
+    crate::alerts::put(site, "dead").await;
     [parent, dependent, dead].map(|id| id.to_string())
 }
 
-pub(super) const PAGES: [&str; 12] = [
+pub(super) const PAGES: [&str; 15] = [
+    "/errors",
+    "/types/mail?range=7d",
     "/",
     "/jobs",
     "/queues",
@@ -54,6 +57,7 @@ pub(super) const PAGES: [&str; 12] = [
     "/types/mail",
     "/workers",
     "/schedules",
+    "/alerts",
     "/dead",
     "/audit",
     "/tenants",
@@ -61,7 +65,14 @@ pub(super) const PAGES: [&str; 12] = [
 ];
 
 /// Pages with a form alone, which do not refresh.
-const FORMS: [&str; 4] = ["/jobs/new", "/jobs/new?type=mail", "/schedules/new", "/schedules/default/nightly"];
+const FORMS: [&str; 6] = [
+    "/jobs/new",
+    "/jobs/new?type=mail",
+    "/schedules/new",
+    "/schedules/default/nightly",
+    "/alerts/new",
+    "/alerts/default/dead",
+];
 
 #[tokio::test]
 async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk() {
@@ -226,6 +237,15 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.until("document.querySelector('#confirm-text').innerText === 'Delete schedule nightly?'").await;
     window.click("#confirm[open] #confirm-yes").await;
     window.until("document.querySelector('main').innerText.includes('No schedules yet')").await;
+    // The message offers to undo it; the list of deleted ones does as well.
+    window.click("#said button[value=restore]").await;
+    window.until("document.querySelector('#said').innerText.includes('nightly is restored')").await;
+    window.until("document.querySelector('#schedules').innerText.includes('nightly')").await;
+    window.click("#said button[value=delete]").await;
+    window.until("document.querySelector('main').innerText.includes('No schedules yet')").await;
+    window.click("button[aria-label='Restore nightly']").await;
+    window.until("document.querySelector('#schedules').innerText.includes('nightly')").await;
+    window.until("!document.querySelector('#deleted')").await;
 }
 
 #[tokio::test]
@@ -275,5 +295,41 @@ async fn a_wrong_address_is_a_page_in_a_browser_only() {
     ] {
         let answer = site.ask(method, path, &html, "").await;
         assert!(answer.body.contains("\"not_found\""), "{method} {path}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn the_guides_are_served_and_searched_without_a_key_and_a_script() {
+    let site = Site::start().await;
+    site.key("ann", windlass::store::caller::Role::Admin).await;
+    let index = site.ask("GET", "/docs/guides", &[], "").await;
+    assert_eq!(index.status, 200);
+    assert!(index.body.contains("href=\"/docs/guides/schedules\"") && !index.body.contains("<script"));
+    let policy = index.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'"), "{policy}");
+    let found = site.ask("GET", "/docs/guides?q=cron+%3Cb%3Etime", &[], "").await;
+    assert!(found.body.contains("&#60;b&#62;") || found.body.contains("&lt;b&gt;"), "what was typed is text");
+    assert!(
+        site.ask("GET", "/docs/guides?q=time+zone", &[], "").await.body.contains("/docs/guides/schedules#")
+    );
+    assert_eq!(site.ask("GET", "/docs/guides/none", &[], "").await.status, 404);
+    assert_eq!(site.ask("GET", "/docs/guides/guide.css", &[], "").await.status, 200);
+    let browser = Browser::start();
+    for (width, address) in
+        [(1440, "/docs/guides"), (800, "/docs/guides/limits"), (390, "/docs/guides/http-api")]
+    {
+        let window = browser.window().await;
+        let screen = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
+        window.send("Emulation.setDeviceMetricsOverride", screen).await;
+        window.open(&site.at(address)).await;
+        window.until("document.readyState === 'complete'").await;
+        let overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+        assert_eq!(window.eval(overflow).await.as_i64(), Some(0), "{address} at {width}");
+        for theme in ["light", "dark"] {
+            let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
+            window.send("Emulation.setEmulatedMedia", media).await;
+            let missing = window.eval(include_str!("access_check.js")).await;
+            assert_eq!(missing, json!([]), "{address} in {theme} at {width}: {missing:#}");
+        }
     }
 }

@@ -63,10 +63,7 @@ async fn a_page_whose_session_is_over_leads_to_sign_in() {
     let window = browser.window().await;
     sign_in(&site, &window, &secret).await;
     window.until("document.querySelector('.pulse.on')").await;
-    let caller = site.store.authenticate(&admin).await.unwrap().unwrap();
-    let keys = site.store.keys(&caller).await.unwrap();
-    let id = keys.into_iter().find(|key| key.name == "ada").unwrap().id;
-    site.store.revoke_key(&caller, id).await.unwrap();
+    site.revoke(&admin, "ada").await;
     window.until("location.pathname === '/sign-in'").await;
 }
 

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
-use windlass::job::{Failure, JobId, JobType, NewJob, Payload, RetryPolicy, ScheduleName, Tenant};
+use windlass::alert::{AlertCondition, AlertRule};
+use windlass::job::{AlertName, Failure, JobId, JobType, NewJob, Payload, RetryPolicy, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::ActionRequest;
@@ -49,11 +50,14 @@ const SHOWN: &[(&str, &str, &str)] = &[
     ("/queues/default", "#settings fieldset:not([disabled])", "AOX"),
     ("/types", "a[href='/types/mail']", "AOSWV"),
     ("/types/mail", "#actions button", "AO"),
+    ("/types/mail", "#settings button", "A"),
     // It works for every tenant.
     ("/workers", ".person", "AOSWVX"),
     ("/workers", "button[aria-label='Pause bench']", "A"),
     ("/schedules", "#schedules tbody tr", "AOSWV"),
     ("/schedules", "button[aria-label='Run nightly now']", "AO"),
+    ("/alerts", "#alerts tbody tr", "AOSWV"),
+    ("/alerts", "button[aria-label='Send a sample of dead']", "AO"),
     ("/dead", "#groups section.error", "AOSWV"),
     ("/dead", "#groups section button", "AOS"),
     ("/audit", "#records a[href^='/jobs/']", "AOSWV"),
@@ -88,6 +92,13 @@ const POSSIBLE: &[(&str, &str, &str)] = &[
     ("/schedules/default/nightly/act", "action=pause", "AO"),
     ("/schedules/default/nightly/act", "action=resume", "AO"),
     ("/schedules/default/nightly/act", "action=trigger", "AO"),
+    ("/schedules/default/nightly/act", "action=delete", "AO"),
+    ("/schedules/default/nightly/act", "action=restore", "AO"),
+    ("/alerts/default/dead/act", "action=pause", "AO"),
+    ("/alerts/default/dead/act", "action=resume", "AO"),
+    ("/alerts/default/dead/act", "action=test", "AO"),
+    ("/alerts/-/all/act", "action=test", "A"),
+    ("/types/mail/settings", "max_running=9", "A"),
     ("/dead/redrive", "type=nothing&error=x&most=1&until=2026-01-01T00:00:00Z", "AOSX"),
     ("/tenants/default/act", "action=pause", "A"),
     ("/tenants/default/act", "action=resume", "A"),
@@ -206,6 +217,10 @@ async fn furnish(site: &Site, keys: &[(char, String)]) -> Named {
     let timing = ScheduleSpec::Cron { cron: "0 2 * * *".parse().unwrap(), timezone: "UTC".parse().unwrap() };
     let name = ScheduleName::new("nightly").unwrap();
     site.store.put_schedule(&Caller::local(), name, NewSchedule::new(timing, job)).await.unwrap();
+    crate::alerts::put(site, "dead").await;
+    let condition = AlertCondition::ClockOffset { longer_than: std::time::Duration::from_secs(60) };
+    let rule = AlertRule::new(condition, "https://example.com/");
+    site.store.put_alert(&Caller::local(), AlertName::new("all").unwrap(), rule).await.unwrap();
     let job = site.job("mail").await;
     Named { job, own: receipts[0].job.id, dead, fresh: job, held: job, ended: job, worker }
 }

@@ -7,6 +7,7 @@ use windlass::clock::Stopwatch;
 use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Permission, Role};
 use windlass::store::command::key::NewKey;
+use windlass::store::environment::StoreOptions;
 use windlass_server::server::{Options, Server};
 use windlass_testkit::client::{Request, TestResponse};
 
@@ -460,4 +461,87 @@ async fn a_workers_key_does_not_get_the_systems_own_jobs() {
         let refused = ask(&t, &secret, "POST", "/workers", body).await;
         assert_refused(&refused, 422, "invalid_value", Some(field));
     }
+}
+
+#[tokio::test]
+async fn a_token_reads_one_job_until_it_expires_or_its_key_is_revoked() {
+    let t = Fixture::new().await;
+    let boss = key(&t, "boss", Role::Admin, None).await;
+    let ann = key(&t, "ann", Role::Submitter, Some("acme")).await;
+    let submit = async || ask(&t, &ann, "POST", "/jobs", json!({"type": "a"})).await.json()["id"].clone();
+    let (id, other) = (submit().await, submit().await);
+    let (id, other) = (id.as_str().unwrap(), other.as_str().unwrap());
+    let path = format!("/jobs/{id}/tokens");
+    for wrong in ["0s", "25h"] {
+        let refused = ask(&t, &ann, "POST", &path, json!({"expires": wrong})).await;
+        assert_refused(&refused, 422, "invalid_value", Some("expires"));
+    }
+    let bob = key(&t, "bob", Role::Submitter, Some("other")).await;
+    assert_eq!(ask(&t, &bob, "POST", &path, json!({})).await.status, 404);
+    let made = ask(&t, &ann, "POST", &path, json!({"expires": "10m"})).await;
+    assert_eq!((made.status, &made.json()["expires_at"]), (201, &json!("2030-01-01T00:10:00.000Z")));
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+
+    let read = async |path: &str| ask(&t, &token, "GET", path, json!({})).await.status;
+    assert_eq!((read(&format!("/jobs/{id}")).await, read(&format!("/jobs/{id}/result")).await), (200, 200));
+    for closed in [format!("/jobs/{other}"), format!("/jobs/{id}/logs"), "/jobs".into(), "/stats".into()] {
+        assert_eq!(read(&closed).await, 401, "{closed}");
+    }
+    for (method, path) in
+        [("DELETE", format!("/jobs/{id}")), ("POST", format!("/jobs/{id}/cancel")), ("POST", path.clone())]
+    {
+        assert_eq!(ask(&t, &token, method, &path, json!({})).await.status, 401, "{method} {path}");
+    }
+    let forged = token.replace(id, other);
+    assert_eq!(ask(&t, &forged, "GET", &format!("/jobs/{other}"), json!({})).await.status, 401);
+    t.advance(Duration::from_secs(10 * 60)).await;
+    assert_eq!(read(&format!("/jobs/{id}")).await, 401);
+
+    let again = ask(&t, &ann, "POST", &path, json!({})).await.json()["token"].as_str().unwrap().to_owned();
+    let read = async || ask(&t, &again, "GET", &format!("/jobs/{id}"), json!({})).await.status;
+    assert_eq!(read().await, 200);
+    let keys = ask(&t, &boss, "GET", "/keys", json!({})).await.json();
+    let listed = keys["keys"].as_array().unwrap().iter().find(|key| key["name"] == "ann").unwrap();
+    let revoked = format!("/keys/{}", listed["id"].as_str().unwrap());
+    assert_eq!(ask(&t, &boss, "DELETE", &revoked, json!({})).await.status, 204);
+    assert_eq!(read().await, 401);
+}
+
+#[tokio::test]
+async fn pages_of_configured_sites_read_jobs_with_tokens_only() {
+    let serving = Options { browser_origins: vec!["https://shop.example".into()], ..Options::default() };
+    let t = Fixture::served_with(StoreOptions::default(), serving).await;
+    let boss = key(&t, "boss", Role::Admin, None).await;
+    let id =
+        ask(&t, &boss, "POST", "/jobs", json!({"type": "a"})).await.json()["id"].as_str().unwrap().to_owned();
+    let path = format!("/jobs/{id}");
+    let made = ask(&t, &boss, "POST", &format!("{path}/tokens"), json!({})).await.json();
+    let token = made["token"].as_str().unwrap();
+    let from = async |origin: &str, method: &str, path: &str, secret: &str| {
+        let request = t.request(method, path).header("Authorization", &format!("Bearer {secret}"));
+        let request = request.header("Origin", origin).header("Sec-Fetch-Site", "cross-site");
+        request.header("Access-Control-Request-Method", "GET").send().await
+    };
+    let (shop, foreign) = ("https://shop.example", "https://evil.example");
+    let read = from(shop, "GET", &path, token).await;
+    assert_eq!((read.status, read.header("access-control-allow-origin")), (200, Some(shop)));
+    let output = from(shop, "GET", &format!("{path}/stream"), token).await;
+    assert_eq!((output.status, output.header("access-control-allow-origin")), (200, Some(shop)));
+    let asked = from(shop, "OPTIONS", &path, "none").await;
+    assert_eq!((asked.status, asked.header("access-control-allow-methods")), (204, Some("GET")));
+    for (origin, method, path, secret) in [
+        (foreign, "GET", path.as_str(), token),
+        (shop, "GET", path.as_str(), boss.as_str()),
+        (shop, "GET", "/jobs", boss.as_str()),
+        (shop, "DELETE", path.as_str(), token),
+    ] {
+        let refused = from(origin, method, path, secret).await;
+        assert_refused(&refused, 403, "cross_site", None);
+        assert_eq!(refused.header("access-control-allow-origin"), None);
+    }
+    assert_eq!(from(foreign, "OPTIONS", &path, "none").await.header("access-control-allow-origin"), None);
+    assert_eq!(from(shop, "OPTIONS", "/jobs", "none").await.header("access-control-allow-origin"), None);
+    // An expired one can be told from a network error.
+    let wrong = from(shop, "GET", &path, &token.replace(&id, "00000000-0000-4000-8000-000000000000")).await;
+    assert_eq!((wrong.status, wrong.header("access-control-allow-origin")), (401, Some(shop)));
 }

@@ -12,25 +12,25 @@ use windlass_testkit::client::Request;
 use crate::fixture::{Fixture, assert_refused};
 
 /// A stream of events that is read line by line.
-struct Stream(BufReader<TcpStream>);
+pub(crate) struct Stream(BufReader<TcpStream>);
 
 /// One event.
 #[derive(Debug, Default, PartialEq)]
-struct Event {
-    id: Option<u64>,
-    name: String,
-    data: Value,
+pub(crate) struct Event {
+    pub(crate) id: Option<u64>,
+    pub(crate) name: String,
+    pub(crate) data: Value,
 }
 
 impl Stream {
-    async fn open(request: Request) -> Stream {
+    pub(crate) async fn open(request: Request) -> Stream {
         let mut stream = Stream(BufReader::new(request.start().await));
         assert_eq!(stream.line().await.unwrap(), "HTTP/1.1 200 OK");
         while !stream.line().await.unwrap().is_empty() {}
         stream
     }
 
-    async fn line(&mut self) -> Option<String> {
+    pub(crate) async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let length = self.0.read_line(&mut line).await.unwrap();
         (length > 0).then(|| line.trim_end().to_owned())
@@ -46,7 +46,7 @@ impl Stream {
         }
     }
 
-    async fn event(&mut self) -> Event {
+    pub(crate) async fn event(&mut self) -> Event {
         let mut event = Event::default();
         loop {
             let line = self.text().await;

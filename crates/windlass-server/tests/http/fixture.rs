@@ -10,6 +10,7 @@ use windlass::Store;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::store::environment::{Environment, StoreOptions};
+use windlass_server::server::Options;
 use windlass_testkit::client::{Request, TestResponse};
 use windlass_testkit::{InProcessServer, cluster, store_in};
 
@@ -48,6 +49,11 @@ impl Fixture {
 
     /// The same with options of the test's.
     pub(crate) async fn with(options: StoreOptions) -> Fixture {
+        Fixture::served_with(options, Options::default()).await
+    }
+
+    /// The same with options of the server, which listens on a free port.
+    pub(crate) async fn served_with(options: StoreOptions, serving: Options) -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         // 2030-01-01, some time in a working life of the store.
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_893_456_000_000)));
@@ -56,7 +62,8 @@ impl Fixture {
         let opened =
             tokio::task::spawn_blocking(|| Store::open_in(&crate::ENGINE.address(file), environment));
         let store = opened.await.unwrap().unwrap();
-        let server = InProcessServer::new(store.clone());
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = InProcessServer::with_options(store.clone(), Options { listen, ..serving });
         Fixture { store, clock, address: server.address, server: Some(server), _folder: folder }
     }
 

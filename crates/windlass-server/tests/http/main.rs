@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod access;
+mod alerts;
 mod description;
 mod events;
 mod fixture;
 mod jobs;
+mod mcp;
 mod metrics;
 mod operations;
+mod output;
 mod payload;
 mod permission_matrix;
 mod requests;

@@ -384,6 +384,34 @@ async fn the_audit_trail_is_filtered_and_paged() {
 }
 
 #[tokio::test]
+async fn numbers_over_time_have_steps_totals_and_the_time_before() {
+    let t = Fixture::new().await;
+    t.completed(json!({"type": "a", "queue": "q"})).await;
+    t.advance(Duration::from_secs(60)).await;
+    t.submit(json!({"type": "b", "queue": "other"})).await;
+    let hour = t.get_ok("/stats/history").await;
+    assert_eq!((&hour["step"], hour["points"].as_array().map(Vec::len)), (&json!("1m"), Some(60)));
+    assert_eq!((&hour["points"][58]["completed"], &hour["total"]["completed"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&hour["points"][58]["at"], &hour["previous"]),
+        (&json!("2030-01-01T00:00:00.000Z"), &json!(null))
+    );
+    assert_eq!(t.get_ok("/stats/history?queue=other&range=1d").await["total"]["completed"], 0);
+    let of_type = t.get_ok("/stats/history?type=a&range=30d").await;
+    assert_eq!((&of_type["step"], &of_type["total"]["completed"]), (&json!("6h"), &json!(1)));
+    let before = t.get_ok("/stats/history?range=15m&until=2030-01-01T00:00:00Z").await;
+    assert_eq!(
+        (&before["until"], &before["total"]["completed"]),
+        (&json!("2030-01-01T00:00:00.000Z"), &json!(0))
+    );
+    for (query, field) in
+        [("range=1s", "range"), ("range=31d", "range"), ("queue=q&type=a", "type"), ("until=x", "until")]
+    {
+        assert_refused(&t.get(&format!("/stats/history?{query}")).await, 422, "invalid_value", Some(field));
+    }
+}
+
+#[tokio::test]
 async fn numbers_are_shown_to_people_and_to_machines() {
     let t = Fixture::new().await;
     t.completed(json!({"type": "a", "queue": "q"})).await;
@@ -482,4 +510,34 @@ async fn the_retention_of_the_store_is_shown_and_changed() {
     assert_refused(&put(json!({"failed": "soon"})).await, 422, "invalid_value", Some("failed"));
     assert_eq!(put(json!({"failed": null})).await.status, 200);
     assert_eq!(t.get_ok("/retention").await, before);
+}
+
+#[tokio::test]
+async fn payloads_and_results_must_match_the_schemas_of_their_type() {
+    let t = Fixture::new().await;
+    let schema = json!({"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}});
+    let put = async |body: Value| t.request("PUT", "/types/email").json(&body).send().await;
+    assert_refused(
+        &put(json!({"payload_schema": {"type": 7}})).await,
+        422,
+        "invalid_value",
+        Some("payload_schema"),
+    );
+    let set = put(json!({"payload_schema": schema, "result_schema": {"type": "integer"}})).await;
+    assert_eq!((set.status, &set.json()["payload_schema"]), (200, &schema));
+    assert_eq!(t.get_ok("/types/email").await["payload_schema"], schema);
+    let wrong = t.post("/jobs", json!({"type": "email", "payload": {"to": 7}})).await;
+    assert_refused(&wrong, 422, "invalid_value", Some("payload.to"));
+    let batch = json!({"jobs": [{"type": "other"}, {"type": "email"}]});
+    assert_refused(&t.post("/jobs/batch", batch).await, 422, "invalid_value", Some("jobs.1.payload"));
+    let id = t.submit(json!({"type": "email", "payload": {"to": "ada"}})).await;
+    let worker = t.worker().await;
+    let job = t.post_ok(200, "/claims", json!({"worker_id": worker})).await["jobs"][0].clone();
+    let outcome =
+        |result: Value| json!({"id": id, "fence": job["fence"], "outcome": "completed", "result": result});
+    let rejected = t.report(worker.as_str(), outcome(json!("sent"))).await;
+    assert_eq!(rejected["error"]["details"]["field"], "result");
+    assert_eq!(t.report(worker.as_str(), outcome(json!(1))).await["status"], "applied");
+    assert_eq!(put(json!({"payload_schema": null})).await.status, 200);
+    t.submit(json!({"type": "email"})).await;
 }

@@ -48,6 +48,8 @@ impl Scene {
         }
         let schedule = json!({"cron": "0 0 * * *", "job": {"type": "s", "payload": {"mark": MARK}, "callback_url": url("s")}});
         ok(&ask(&t, &operator, "PUT", "/schedules/nightly", schedule).await);
+        let alert = json!({"condition": "dead_letters", "url": url("alert")});
+        ok(&ask(&t, &operator, "PUT", "/alerts/dead", alert).await);
         let push = json!({"push": {"url": url("push")}});
         ok(&ask(&t, &operator, "PUT", "/queues/pushed", push).await);
         let id = ok(&ask(&t, &worker, "POST", "/workers", json!({})).await)["worker_id"].clone();
@@ -87,7 +89,8 @@ impl Scene {
             if method != "GET" || operation["x-permission"] == "open" || path == "/api/v1/events" {
                 continue;
             }
-            let path = path.replace("{schedule}", "nightly").replace("{queue}", "pushed");
+            let path =
+                path.replace("{schedule}", "nightly").replace("{queue}", "pushed").replace("{alert}", "dead");
             let path = path.replace("{tenant}", "acme").replace("{type}", "done");
             let parameters = operation["parameters"].as_array().unwrap();
             let has_payload = parameters.iter().any(|one| one["name"] == "payload");

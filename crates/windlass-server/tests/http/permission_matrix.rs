@@ -41,6 +41,7 @@ struct Subject {
     worker: String,
     key: String,
     schedule: &'static str,
+    alert: &'static str,
 }
 
 impl Tenants {
@@ -78,12 +79,19 @@ impl Tenants {
             let put = ask(t, self.key("acme", role), "PUT", "/schedules/nightly", schedule).await;
             assert!(put.status < 300, "{}", String::from_utf8_lossy(&put.body));
         }
+        // An admin who names no tenant means all of them.
+        for role in [Role::Operator, Role::Admin] {
+            let alert = json!({"condition": "dead_letters", "url": "https://example.com/"});
+            let put = ask(t, self.key("acme", role), "PUT", "/alerts/dead", alert).await;
+            assert!(put.status < 300, "{}", String::from_utf8_lossy(&put.body));
+        }
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         Subject {
             job: text(&job["id"]),
             worker: text(&worker["worker_id"]),
             key: text(&key["id"]),
             schedule: "nightly",
+            alert: "dead",
         }
     }
 
@@ -107,7 +115,13 @@ impl Tenants {
 
 impl Subject {
     fn nobody() -> Subject {
-        Subject { job: NOBODY.into(), worker: NOBODY.into(), key: "00000000".into(), schedule: "nowhere" }
+        Subject {
+            job: NOBODY.into(),
+            worker: NOBODY.into(),
+            key: "00000000".into(),
+            schedule: "nowhere",
+            alert: "nowhere",
+        }
     }
 }
 
@@ -139,9 +153,16 @@ impl Route {
 
     /// Whether a path or a body names what belongs to one tenant.
     fn names_something(&self) -> bool {
-        let named =
-            ["/jobs/{id}", "/workers/{id}", "/schedules/{schedule}", "/claims", "/heartbeats", "/outcomes"];
-        // Putting a schedule in place makes one of the caller's own.
+        let named = [
+            "/jobs/{id}",
+            "/workers/{id}",
+            "/schedules/{schedule}",
+            "/alerts/{alert}",
+            "/claims",
+            "/heartbeats",
+            "/outcomes",
+        ];
+        // Putting a schedule or an alert in place makes one of the caller's own.
         named.iter().any(|start| self.below().starts_with(start)) && self.method != "PUT"
             || self.below().contains("/checkpoints/")
     }
@@ -165,7 +186,11 @@ impl Route {
             Some("keys") => &subject.key,
             _ => &subject.job,
         };
-        let path = self.path.replace("{id}", id).replace("{schedule}", subject.schedule);
+        let path = self
+            .path
+            .replace("{id}", id)
+            .replace("{schedule}", subject.schedule)
+            .replace("{alert}", subject.alert);
         let path = path.replace("{tenant}", "acme").replace("{type}", "a");
         let path = path.replace("{queue}", "default").replace("{name}", "some");
         let worker = &subject.worker;
@@ -181,11 +206,13 @@ impl Route {
             ("POST", "/jobs/{id}/checkpoints") => {
                 json!({"fence": 1, "worker_id": worker, "checkpoints": [{"step": "a", "value": 1}]})
             }
+            ("POST", "/jobs/{id}/stream") => json!({"fence": 1, "worker_id": worker, "chunks": ["a"]}),
             ("PUT", "/jobs/{id}/checkpoints/{name}") => json!({"fence": 1, "worker_id": worker, "value": 1}),
             ("POST", "/claims") => json!({"worker_id": worker, "types": ["none"]}),
             ("POST", "/heartbeats") => json!({"worker_id": worker, "jobs": []}),
             ("POST", "/outcomes") => json!({"worker_id": worker, "outcomes": []}),
             ("PUT", "/schedules/{schedule}") => json!({"cron": "0 0 * * *", "job": {"type": "a"}}),
+            ("PUT", "/alerts/{alert}") => json!({"condition": "dead_letters", "url": "https://example.com/"}),
             ("POST", "/keys") => json!({"name": "x", "role": "viewer"}),
             _ => json!({}),
         };
@@ -251,7 +278,7 @@ async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
             let (mut subject, secret) = (tenants.subject(role).await, tenants.key("other", role));
             if route.method == "PUT" {
                 // It would create one of the same name in the other tenant, which is not a secret.
-                subject.schedule = "weekly";
+                (subject.schedule, subject.alert) = ("weekly", "late");
             }
             let answer = tenants.answer(Some(secret), route, &subject).await;
             let who = route.with(role);
@@ -310,16 +337,18 @@ async fn every_route_refuses_parameters_that_it_does_not_know() {
     assert!(hints > 20, "{hints}");
 }
 
-/// Lists that are bounded by what they are of, and have no pages: of one job, of the gate, of the last hour.
-const WHOLE: [&str; 8] = [
+/// Lists that are bounded by what they are of, and have no pages: of one job, of the gate, of a stretch of time.
+const WHOLE: [&str; 10] = [
     "/jobs/{id}/attempts",
     "/jobs/{id}/checkpoints",
     "/jobs/{id}/children",
     "/jobs/{id}/explain",
     "/jobs/{id}/graph",
     "/jobs/{id}/logs",
+    "/jobs/{id}/stream",
     "/gate",
     "/stats",
+    "/stats/history",
 ];
 
 /// Whatever there can be any number of is listed page by page.

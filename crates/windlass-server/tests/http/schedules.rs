@@ -92,3 +92,20 @@ async fn a_schedule_that_makes_no_sense_is_refused() {
     let named = t.request("PUT", "/schedules/1").json(&json!({"every": "1m", "job": job})).send().await;
     assert_refused(&named, 422, "invalid_value", Some("schedule"));
 }
+
+#[tokio::test]
+async fn a_deleted_schedule_is_listed_and_restored() {
+    let t = Fixture::new().await;
+    put(&t, "s", json!({"every": "1h", "job": {"type": "a", "payload": [7]}})).await;
+    assert_refused(&t.post("/schedules/s/restore", json!({})).await, 404, "not_found", None);
+    assert_eq!(t.request("DELETE", "/schedules/s").send().await.status, 204);
+    let deleted = t.get_ok("/schedules?deleted=true").await;
+    let one = &deleted["schedules"][0];
+    assert_eq!((&one["name"], &one["job"]["payload"]), (&json!("s"), &json!([7])));
+    assert_eq!((&one["deleted_by"], &one["next_runs"]), (&json!("local"), &json!([])));
+    assert!(one["deleted_at"].is_string());
+    let restored = t.post_ok(200, "/schedules/s/restore", json!({})).await;
+    assert_eq!((&restored["name"], restored.get("deleted_at")), (&json!("s"), None));
+    assert_eq!(t.get_ok("/schedules?deleted=true").await["schedules"], json!([]));
+    assert_eq!(t.get_ok("/schedules").await["schedules"].as_array().unwrap().len(), 1);
+}

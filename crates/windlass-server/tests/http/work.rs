@@ -385,3 +385,48 @@ async fn an_answer_to_a_claim_that_nobody_reads_is_still_an_answer() {
     stream.read_to_string(&mut text).await.unwrap();
     assert!(text.contains("content-length:") && text.contains("\"fence\":"), "{text}");
 }
+
+#[tokio::test]
+async fn children_beside_their_parent_are_paged_and_come_with_the_claim() {
+    let t = Fixture::new().await;
+    let worker = t.worker().await;
+    let id = t.submit(json!({"type": "parent"})).await;
+    let claim = json!({"worker_id": worker, "limit": 10});
+    let parent = t.post_ok(200, "/claims", claim.clone()).await["jobs"][0].clone();
+    assert_eq!(parent.get("groups"), None);
+    let path = format!("/jobs/{id}/children");
+    for name in ["a", "b"] {
+        let body = json!({"fence": parent["fence"], "name": name, "strategy": "collect_all", "park": false,
+            "jobs": [{"type": "child"}, {"type": "child"}]});
+        let spawned = t.post_ok(201, &path, body).await;
+        assert_eq!(spawned["parent"]["state"], "running");
+    }
+    let woken =
+        json!({"fence": parent["fence"], "name": "c", "park": false, "beside": [{"for": "1s"}], "jobs": []});
+    assert_refused(&t.post(&path, woken).await, 422, "invalid_value", Some("beside"));
+    let park = |park: Value| json!({"id": id, "fence": parent["fence"], "outcome": "parked", "park": park});
+    let rejected = t.report(worker.as_str(), park(json!({"group": "c"}))).await;
+    assert_eq!(rejected["error"]["details"]["field"], "park.group");
+    let both = json!({"group": "a", "signal": "x"});
+    assert_eq!(t.report(worker.as_str(), park(both)).await["error"]["details"]["field"], "park");
+    let any = json!({"any": [{"group": "a"}, {"signal": "stop"}]});
+    assert_eq!(t.report(worker.as_str(), park(any)).await["state"], "waiting");
+
+    let children = t.post_ok(200, "/claims", claim.clone()).await["jobs"].clone();
+    for (n, child) in children.as_array().unwrap()[..2].iter().enumerate() {
+        let done = json!({"id": child["id"], "fence": child["fence"], "outcome": "completed", "result": n});
+        assert_eq!(t.report(worker.as_str(), done).await["status"], "applied");
+    }
+    let first = t.get_ok(&format!("{path}?limit=1")).await;
+    assert_eq!((&first["children"][0]["result"], &first["children"][1]), (&json!(0), &Value::Null));
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = t.get_ok(&format!("{path}?limit=1000&cursor={cursor}")).await;
+    assert_eq!((rest["children"].as_array().unwrap().len(), &rest["next_cursor"]), (3, &Value::Null));
+    assert_refused(&t.get(&format!("{path}?cursor=x")).await, 422, "invalid_value", Some("cursor"));
+    assert_refused(&t.get(&format!("{path}?limit=1001")).await, 422, "invalid_value", Some("limit"));
+
+    let again = t.post_ok(200, "/claims", claim).await["jobs"][0].clone();
+    let groups = again["groups"].as_array().unwrap();
+    assert_eq!((groups.len(), &groups[0]["name"], &groups[0]["decided"]), (1, &json!("a"), &json!("well")));
+    assert_eq!((&groups[0]["children"][1]["result"], groups[0].get("next_cursor")), (&json!(1), None));
+}

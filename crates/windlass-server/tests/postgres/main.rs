@@ -13,6 +13,8 @@ mod jobs;
 mod metrics;
 #[path = "../http/operations.rs"]
 mod operations;
+#[path = "../http/output.rs"]
+mod output;
 #[path = "../http/schedules.rs"]
 mod schedules;
 #[path = "../http/work.rs"]

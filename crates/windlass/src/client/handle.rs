@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::pauses::{ActionResult, outcome};
+use super::stream::JobStream;
 use super::{Client, Job};
 use crate::audit::Record;
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
@@ -112,6 +113,11 @@ impl JobHandle {
     /// All reasons why the job is not running; `None` if the job does not exist.
     pub async fn explain(&self) -> Result<Option<Vec<Reason>>, StoreError> {
         self.client.api().explain(self.client.caller(), self.id).await
+    }
+
+    /// Follows the partial output of the job, from its first chunk; see [`Cx::stream`](crate::Cx::stream).
+    pub fn stream(&self) -> JobStream {
+        JobStream::new(self.client.clone(), self.id)
     }
 
     /// Waits until the job is final or `timeout` has passed, and returns its data either way.

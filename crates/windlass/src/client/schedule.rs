@@ -172,7 +172,15 @@ impl ScheduleHandle {
         Ok(JobHandle::new(self.client.clone(), job.id))
     }
 
-    /// Deletes the schedule. Jobs that it submitted stay.
+    /// Creates the schedule again as it was when it was deleted. Runs that were due in between are skipped.
+    ///
+    /// # Errors
+    /// If it was not deleted in the last 35 days, or there is a new one of this name.
+    pub async fn restore(&self) -> Result<Arc<Schedule>, ScheduleError> {
+        self.client.api().restore_schedule(self.client.caller(), self.which.clone()).await
+    }
+
+    /// Deletes the schedule. Jobs that it submitted stay. It can be [restored](ScheduleHandle::restore) for a time.
     pub async fn delete(&self) -> Result<(), ScheduleError> {
         self.client.api().delete_schedule(self.client.caller(), self.which.clone()).await
     }

@@ -39,6 +39,11 @@ impl Branch {
             .map(|side| Branch { path: self.path.clone(), sides: format!("{}#{side}{race}", self.sides) })
     }
 
+    /// The key of the enclosing step; empty outside of steps.
+    pub(super) fn step_key(&self) -> &str {
+        self.path.strip_suffix(WITHIN).unwrap_or_default()
+    }
+
     /// Whether this branch is inside a step.
     pub(super) fn is_nested(&self) -> bool {
         !self.path.is_empty()

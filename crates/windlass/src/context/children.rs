@@ -1,15 +1,16 @@
 //! Fan-out: a job spawns children and continues when their group is decided.
 
+use super::branch::Branch;
 use super::history::{GroupShape, Record};
-use super::quiet::{Kind, WaitAnswer};
+use super::quiet::{Awaited, Kind, WaitAnswer};
 use super::{CrashPoint, Cx, HandlerExit, failed};
 use crate::client::{Job, JobBuilder};
 use crate::error::Invalid;
 use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, JobState, NewJob};
 use crate::limits;
-use crate::store::command::children::{NewGroup, SpawnOptions};
+use crate::store::command::children::{NewGroup, SpawnOptions, Spawned};
 use crate::store::command::finish::Park;
-use crate::store::query::job_details::Group;
+use crate::store::query::job_details::{DecidedGroup, Group};
 
 /// Why a child has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -127,17 +128,16 @@ impl Cx {
         }
         call.goes_on(Record { group: Some(shape), ..call.record() });
         let parks = self.may_spawn().await;
+        let keeps_running = parks.is_none();
         self.forget_places();
         self.crash_at(&CrashPoint::BeforeSpawn).await;
-        let _storing = self.0.order.storing();
-        let client = self.client();
         let group = NewGroup { name: key.clone(), strategy, jobs };
-        let options = SpawnOptions { parks, writes: self.after_deferred(Vec::new()) };
-        let writes = options.writes.clone();
-        let spawned = client.api().spawn_with(client.caller(), self.lease_ref(), group, options).await;
-        let spawned = spawned.map_err(failed)?;
-        self.written(&writes);
+        let spawned = self.spawn_now(group, parks).await?;
         self.crash_at(&CrashPoint::AfterSpawn).await;
+        if keeps_running {
+            self.park(Awaited::Group(key)).await?;
+            return std::future::pending().await;
+        }
         if spawned.parent.is_held_with(self.fence())
             && let Some(group) = self.known_group(&key).await?
         {
@@ -150,21 +150,62 @@ impl Cx {
     }
 
     /// Waits until nothing else in the handler can continue, because spawning parks the job. Returns the other things
-    /// that wake the job.
-    async fn may_spawn(&self) -> Vec<Park> {
+    /// that wake the job; `None` if the job must not park yet, because another call spawns children beside this one.
+    async fn may_spawn(&self) -> Option<Vec<Park>> {
         if self.is_batched() {
-            return Vec::new();
+            return Some(Vec::new());
         }
         match self.0.order.wait(Kind::Spawn, |_| false).await {
             WaitAnswer::Spawn(others) => {
                 let now = self.now();
-                others.into_iter().map(|awaited| awaited.into_park(now)).collect()
+                Some(others.into_iter().map(|awaited| awaited.into_park(now)).collect())
             }
-            WaitAnswer::Go | WaitAnswer::Changed | WaitAnswer::Alone => Vec::new(),
+            WaitAnswer::SpawnFirst => None,
+            WaitAnswer::Go | WaitAnswer::Changed | WaitAnswer::Alone => Some(Vec::new()),
         }
     }
 
+    /// Spawns a group and parks on it and on `parks`; without them the job goes on.
+    async fn spawn_now(&self, group: NewGroup, parks: Option<Vec<Park>>) -> Result<Spawned, anyhow::Error> {
+        let _storing = self.0.order.storing();
+        let client = self.client();
+        let writes = self.after_deferred(Vec::new());
+        let (keeps_running, parks) = (parks.is_none(), parks.unwrap_or_default());
+        let options = SpawnOptions { keeps_running, parks, writes: writes.clone() };
+        let spawned = client.api().spawn_with(client.caller(), self.lease_ref(), group, options).await;
+        let spawned = spawned.map_err(failed)?;
+        self.written(&writes);
+        Ok(spawned)
+    }
+
+    /// Starts a child without waiting for it, once across all attempts, and returns its id. It is cancelled with this
+    /// job, and shown as its child. At most 1,000 groups and such children can belong to one job.
+    ///
+    /// This is a step named `start TYPE`.
+    ///
+    /// # Errors
+    /// If the child is refused, or if the lease was lost.
+    pub async fn start<J: Job>(&self, child: impl Into<JobBuilder<J>>) -> Result<JobId, anyhow::Error> {
+        let job = child.into().into_new().map_err(|invalid| failed(invalid.into()))?;
+        let work = async {
+            // Its own key names the group, so that a repeated step finds the child.
+            let name = Branch::current().step_key().to_owned();
+            let group = NewGroup { name, strategy: GroupStrategy::CollectAll, jobs: vec![job.clone()] };
+            let spawned = self.spawn_now(group, None).await?;
+            let started = spawned.children.first().map(|child| child.id);
+            started.ok_or_else(|| {
+                let message = "the child was deleted before its id was saved";
+                anyhow::Error::from(Failure::permanent("child_deleted", message))
+            })
+        };
+        self.step(&format!("start {}", job.job_type), work).await
+    }
+
     async fn known_group(&self, name: &str) -> Result<Option<Group>, anyhow::Error> {
+        let came = self.claimed().groups.iter().find(|decided| decided.group.group.name == name);
+        if let Some(DecidedGroup { group, next: None }) = came {
+            return Ok(Some(group.clone()));
+        }
         let _storing = self.0.order.storing();
         let client = self.client();
         Ok(client.api().group(client.caller(), self.job_id(), name).await?)

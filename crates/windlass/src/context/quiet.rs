@@ -34,7 +34,13 @@ pub(super) struct Waiter {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Awaited {
     Moment(Timestamp),
-    Signal { name: String, step: String, until: Option<Timestamp> },
+    Signal {
+        name: String,
+        step: String,
+        until: Option<Timestamp>,
+    },
+    /// A group of children that was spawned.
+    Group(String),
 }
 
 impl Awaited {
@@ -42,6 +48,7 @@ impl Awaited {
         match self {
             Awaited::Moment(until) => Some(*until),
             Awaited::Signal { until, .. } => *until,
+            Awaited::Group(_) => None,
         }
     }
 
@@ -49,6 +56,7 @@ impl Awaited {
     pub(super) fn into_park(self, now: Timestamp) -> Park {
         match self {
             Awaited::Moment(until) => Park::Until(until),
+            Awaited::Group(name) => Park::Group { name },
             Awaited::Signal { name, step, until } => {
                 Park::Signal { name, step: Some(step), timeout: until.map(|until| until.since(now)) }
             }
@@ -83,6 +91,8 @@ pub(super) enum WaitAnswer {
     Changed,
     /// Spawn now, and park on these as well.
     Spawn(Vec<Awaited>),
+    /// Spawn now without parking, because another call spawns children beside it.
+    SpawnFirst,
     /// Park alone, because no task polls the handler.
     Alone,
 }
@@ -317,8 +327,11 @@ impl State {
             return Decision::Again;
         }
         let parks = self.parks();
-        if self.has(|kind| *kind == Kind::Spawn) {
-            self.answer(|kind| *kind == Kind::Spawn, &WaitAnswer::Spawn(parks), 1);
+        let spawning = self.waiters.values().filter(|waiter| waiter.kind == Kind::Spawn).count();
+        if spawning > 0 {
+            // The last of several groups parks, on all of them.
+            let answer = if spawning == 1 { WaitAnswer::Spawn(parks) } else { WaitAnswer::SpawnFirst };
+            self.answer(|kind| *kind == Kind::Spawn, &answer, 1);
             return Decision::Again;
         }
         if !parks.is_empty() {

@@ -36,8 +36,8 @@ pub enum First<L, R> {
 }
 
 impl Cx {
-    /// Sleeps without holding a slot or a process. The end is fixed by the commit that parks the job, and stays the same
-    /// across later crashes.
+    /// Sleeps without holding a slot or a process. The end is saved by the attempt's next commit, most often the one that
+    /// parks the job, and stays the same across later crashes.
     ///
     /// A sleep is identified by its number and its length, so that changed code is detected. If the length differs
     /// between attempts, other than by counting down to a fixed time, use [`sleep_named`](Cx::sleep_named).
@@ -139,17 +139,14 @@ impl Cx {
 
     /// Parks the job until the awaited event, unless something else in the handler continues first. Returns if the end
     /// of the wait has been reached in the meantime.
-    async fn park(&self, awaited: Awaited) -> Result<(), anyhow::Error> {
-        if self.crashes_at(&CrashPoint::BeforePark) {
-            self.flush().await.map_err(failed)?;
-            self.crash_at(&CrashPoint::BeforePark).await;
-        }
+    pub(super) async fn park(&self, awaited: Awaited) -> Result<(), anyhow::Error> {
+        self.crash_at(&CrashPoint::BeforePark).await;
         if self.is_batched() {
             return self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await;
         }
         match self.0.order.wait(Kind::Park(awaited.clone()), |_| false).await {
             WaitAnswer::Alone => self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await,
-            WaitAnswer::Go | WaitAnswer::Changed | WaitAnswer::Spawn(_) => Ok(()),
+            WaitAnswer::Go | WaitAnswer::Changed | WaitAnswer::Spawn(_) | WaitAnswer::SpawnFirst => Ok(()),
         }
     }
 

@@ -1,22 +1,26 @@
-//! What is written together with something else: records that wait for the attempt's next write, most often its outcome, and
-//! jobs that are submitted when the attempt completes. A sleep and its parking, or a group and its children, are so one
-//! commit.
+//! What is written together with something else: records that wait for the attempt's next write, most often its
+//! outcome, and jobs that are submitted when the attempt completes. So a sleep and its parking, or a group and its
+//! children, are one commit.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::call::Call;
 use super::history::Record;
 use super::save::{as_writes, encoded, failed};
-use super::{Cx, lock};
+use super::{Cx, HandlerExit, lock};
 use crate::client::{Job, JobBuilder};
 use crate::error::{FieldProblem, Invalid, WorkError};
-use crate::job::NewJob;
+use crate::job::{JobState, NewJob};
 use crate::limits;
 use crate::store::command::attempt_writes::AttemptWrite;
+use crate::store::command::children::{NewGroup, SpawnOptions};
+use crate::store::command::claim::Claimed;
+use crate::store::command::finish::{Outcome, Park, Report};
 
 /// What waits to be written.
 #[derive(Default)]
@@ -26,6 +30,8 @@ pub(super) struct WithOutcome {
     added: Notify,
     /// Jobs to submit when the attempt completes.
     follow_ups: Mutex<Vec<NewJob>>,
+    /// The report that replaces the handler's result, if the job was passed on.
+    given: Mutex<Option<Report>>,
 }
 
 impl Cx {
@@ -46,6 +52,41 @@ impl Cx {
         }
         follow_ups.push(job);
         Ok(())
+    }
+
+    /// The claimed job: for workers that pass it on, such as to a durable push target.
+    #[doc(hidden)]
+    pub fn as_claimed(&self) -> &Claimed {
+        &self.0.claimed
+    }
+
+    /// Ends the attempt with this report instead of the handler's result: for workers that passed the job on.
+    #[doc(hidden)]
+    pub fn report_as(&self, report: Report) {
+        *lock(&self.0.with_outcome.given) = Some(report);
+    }
+
+    /// Spawns children and parks the job on them, or, if they are decided already, runs it again at once. Does not
+    /// return if the job is parked.
+    #[doc(hidden)]
+    pub async fn park_on_children(
+        &self,
+        group: NewGroup,
+        options: SpawnOptions,
+    ) -> Result<(), anyhow::Error> {
+        let client = self.client();
+        let spawned = client.api().spawn_with(client.caller(), self.lease_ref(), group, options).await;
+        if spawned.map_err(failed)?.parent.state != JobState::Running {
+            return self.stop(HandlerExit::Parked).await;
+        }
+        let outcome = Outcome::Parked(Park::For(Duration::ZERO));
+        self.report_as(Report::new(self.job_id(), self.fence(), outcome));
+        Ok(())
+    }
+
+    /// The report that was set by [`report_as`](Cx::report_as).
+    pub(crate) fn given_report(&self) -> Option<Report> {
+        lock(&self.0.with_outcome.given).take()
     }
 
     /// The jobs to submit when the attempt completes.
@@ -85,8 +126,8 @@ impl Cx {
         self.0.with_outcome.added.notify_one();
     }
 
-    /// The records that wait, as writes, and then `writes`. They wait until [`written`](Cx::written), because a request
-    /// can be dropped before its answer.
+    /// The records that wait, as writes, then `writes`, then the output that waits. They are kept until
+    /// [`written`](Cx::written), because a request can be dropped before its answer.
     pub(super) fn after_deferred(&self, writes: Vec<AttemptWrite>) -> Vec<AttemptWrite> {
         let mut deferred = lock(&self.0.with_outcome.records).clone();
         for write in &writes {
@@ -94,18 +135,21 @@ impl Cx {
                 deferred.remove(step);
             }
         }
-        as_writes(deferred).chain(writes).collect()
+        as_writes(deferred).chain(writes).chain(self.0.stream.write()).collect()
     }
 
-    /// The records that wait, for the attempt's outcome.
+    /// The records and the output that wait, for the attempt's outcome.
     pub(crate) fn last_writes(&self) -> Vec<AttemptWrite> {
-        as_writes(std::mem::take(&mut *lock(&self.0.with_outcome.records))).collect()
+        as_writes(std::mem::take(&mut *lock(&self.0.with_outcome.records)))
+            .chain(self.0.stream.write())
+            .collect()
     }
 
     /// These were written, and wait no more.
     pub(super) fn written(&self, writes: &[AttemptWrite]) {
         let mut deferred = lock(&self.0.with_outcome.records);
         for write in writes {
+            self.0.stream.written(write);
             if let AttemptWrite::Checkpoint { step, value } = write
                 && deferred.get(step) == Some(value)
             {
@@ -126,9 +170,9 @@ impl Cx {
         }
     }
 
-    /// Writes the records that wait.
+    /// Writes the records and the output that wait.
     pub(super) async fn flush(&self) -> Result<(), WorkError> {
-        if lock(&self.0.with_outcome.records).is_empty() {
+        if lock(&self.0.with_outcome.records).is_empty() && self.0.stream.is_empty() {
             return Ok(());
         }
         self.record_all(Vec::new()).await

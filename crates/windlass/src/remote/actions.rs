@@ -95,6 +95,7 @@ impl Remote {
         let body = RedriveBody {
             reset_checkpoints: how.reset_checkpoints,
             only_once: how.only_once,
+            from_step: how.from_step,
             ..RedriveBody::default()
         };
         let body = body.with_payload(how.payload.as_ref());
@@ -185,15 +186,18 @@ fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActError
         BulkAction::Act(ActionRequest::Priority(value)) => {
             BulkBody { value: Some(PriorityInput(value)), ..body(JobAction::Priority) }
         }
-        BulkAction::Redrive(Redrive { reset_checkpoints: false, only_once: false, payload: None }) => {
-            body(JobAction::Redrive)
-        }
+        BulkAction::Redrive(Redrive {
+            reset_checkpoints: false,
+            only_once: false,
+            payload: None,
+            from_step: None,
+        }) => body(JobAction::Redrive),
         BulkAction::Delete => body(JobAction::Delete),
         BulkAction::Act(ActionRequest::Suspend(_)) => return unknown("suspending for a time"),
         BulkAction::Act(ActionRequest::Submit) => return unknown("submitting held jobs"),
         BulkAction::Act(ActionRequest::Patch(_)) => return unknown("changing metadata"),
         BulkAction::Redrive(_) => {
-            return unknown("redriving from the first step, only once or with another payload");
+            return unknown("redriving from a step, only once or with another payload");
         }
     })
 }

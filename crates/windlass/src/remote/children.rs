@@ -21,14 +21,16 @@ impl Remote {
         group: NewGroup,
         options: SpawnOptions,
     ) -> Result<Spawned, WorkError> {
-        let (checkpoints, ..) = sent_writes(&options.writes).ok_or_else(|| not_json("checkpoints"))?;
+        let sent = sent_writes(&options.writes).ok_or_else(|| not_json("checkpoints"))?;
         let body = ChildrenBody {
             fence: lease.fence.0,
             worker_id: lease.worker.map(|worker| worker.to_string()),
             jobs: group.jobs.iter().map(Submission::from).collect(),
             strategy: Some(group.strategy),
             name: Some(group.name.clone()),
-            checkpoints,
+            checkpoints: sent.checkpoints,
+            stream: sent.stream,
+            park: options.keeps_running.then_some(false),
             beside: options.parks.iter().map(ParkBody::from).collect(),
         };
         // The same name finds the same group, so a second call after a lost answer spawns nothing.

@@ -8,7 +8,7 @@ use windlass_api::error::ErrorFields;
 
 use crate::error::{
     ActError, FieldProblem, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError,
-    WorkError,
+    TooDeep, WorkError,
 };
 use crate::job::{JobId, JobState, NeededBy, ScheduleName, WorkerId};
 use crate::limits;
@@ -138,6 +138,15 @@ fn refused(refusal: &ErrorResponse) -> Option<InvalidTransition> {
     })
 }
 
+fn too_deep(refusal: &ErrorResponse) -> TooDeep {
+    TooDeep {
+        scope: refusal.text_or_empty("scope"),
+        depth: refusal.number("depth"),
+        limit: refusal.number("limit"),
+        retry_after: retry_after(refusal),
+    }
+}
+
 impl RemoteError {
     /// Converts it to a submission's error.
     pub(super) fn into_submit(self) -> SubmitError {
@@ -158,12 +167,7 @@ impl RemoteError {
                 SubmitError::UniqueKeyTaken { index, key: refusal.text_or_empty("key"), holder }
             }
             ("payload_differs", Some(existing)) => SubmitError::PayloadDiffers { index, existing },
-            ("too_many_jobs", _) => SubmitError::TooDeep {
-                scope: refusal.text_or_empty("scope"),
-                depth: refusal.number("depth"),
-                limit: refusal.number("limit"),
-                retry_after: retry_after(&refusal),
-            },
+            ("too_many_jobs", _) => too_deep(&refusal).into(),
             _ => match invalid(&refusal) {
                 Some(invalid) => SubmitError::Invalid { index, invalid },
                 None => store_error(&refusal).into(),
@@ -211,12 +215,7 @@ impl RemoteError {
             ("unique_key_taken", Some(holder), _) => {
                 ActError::UniqueKeyTaken { key: refusal.text_or_empty("key"), holder }
             }
-            ("too_many_jobs", _, _) => ActError::TooDeep {
-                scope: refusal.text_or_empty("scope"),
-                depth: refusal.number("depth"),
-                limit: refusal.number("limit"),
-                retry_after: retry_after(&refusal),
-            },
+            ("too_many_jobs", _, _) => too_deep(&refusal).into(),
             _ => match invalid(&refusal) {
                 Some(invalid) => invalid.into(),
                 None => store_error(&refusal).into(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use windlass_api::claim::{AttemptWrites, DirectiveView, HeartbeatView};
+use windlass_api::stream::{StreamBody, StreamPart};
 use windlass_api::time::Span;
 
 use super::Remote;
@@ -15,7 +16,7 @@ use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};
 use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
 use crate::store::documents::config::PauseMode;
 use crate::store::wire::claim::heartbeats;
-use crate::store::wire::outcome::sent_writes;
+use crate::store::wire::outcome::{SentWrites, sent_writes};
 
 fn reply(view: HeartbeatView) -> HeartbeatReply {
     let read = |shown: DirectiveView| {
@@ -74,20 +75,32 @@ impl Remote {
         Ok(reply(view))
     }
 
-    /// Writes checkpoints, progress and log lines in one request, all or none.
+    /// Writes checkpoints, progress, log lines and output in one request, all or none.
     pub(crate) async fn record(&self, lease: LeaseRef, writes: Vec<AttemptWrite>) -> Result<(), WorkError> {
         for write in &writes {
             if let AttemptWrite::Checkpoint { step, .. } = write {
                 check_step("step", step)?;
             }
         }
-        let (checkpoints, progress, logs) = sent_writes(&writes).ok_or_else(|| not_json("value"))?;
-        // Repeating checkpoints and progress is harmless; a log line would be there twice.
-        let is_repeatable = logs.is_empty();
+        let sent = sent_writes(&writes).ok_or_else(|| not_json("value"))?;
+        let SentWrites { checkpoints, progress, logs, stream } = sent;
+        // Repeating checkpoints and progress is harmless; a log line would be there twice, and a chunk whose place in its
+        // attempt is not known.
+        let is_repeatable = logs.is_empty() && stream.as_ref().is_none_or(|part| part.offset.is_some());
         let worker_id = lease.worker.map(|worker| worker.to_string());
-        let body = AttemptWrites { fence: lease.fence.0, worker_id, checkpoints, progress, logs };
-        let path = format!("/jobs/{}/checkpoints", lease.job);
-        let call = Call::post(path).json(&body).repeatable(is_repeatable);
+        let fence = lease.fence.0;
+        let is_output = checkpoints.is_empty() && progress.is_none() && logs.is_empty();
+        let call = match stream {
+            Some(StreamPart { offset, chunks }) if is_output => {
+                let body = StreamBody { fence, worker_id, offset, chunks };
+                Call::post(format!("/jobs/{}/stream", lease.job)).json(&body)
+            }
+            stream => {
+                let body = AttemptWrites { fence, worker_id, checkpoints, progress, logs, stream };
+                Call::post(format!("/jobs/{}/checkpoints", lease.job)).json(&body)
+            }
+        };
+        let call = call.repeatable(is_repeatable);
         self.client.done(call).await.map_err(|error| error.into_work_for(lease.job))?;
         Ok(())
     }

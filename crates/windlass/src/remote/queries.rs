@@ -9,15 +9,16 @@ use windlass_api::job_details::{
     self as shown, Attempts, Checkpoints, Children, Edge, Graph, Logs, Node, Reasons,
 };
 use windlass_api::record;
+use windlass_api::stream;
 use windlass_api::time::Span;
 
 use super::Remote;
-use super::client::{Call, encoded};
+use super::client::Call;
 use super::record::{bytes, sketch};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::WaitLimit;
 use crate::error::StoreError;
-use crate::job::{ErrorRecord, JobId, JobRecord, Need, Parent, Seq};
+use crate::job::{JobId, JobRecord, Need};
 use crate::limits;
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::command::claim::Checkpoint;
@@ -27,7 +28,8 @@ use crate::store::query::explain::Reason;
 use crate::store::query::job_details::{Attempt, Group, JobResult, Neighbours};
 use crate::store::query::list::{ListRequest, Page};
 use crate::store::query::snapshot::Snapshot;
-use crate::store::wire::job_details::{stored_attempt, stored_log_line};
+use crate::store::query::stream::StreamPage;
+use crate::store::wire::job_details::{add_child, stored_attempt, stored_log_line};
 
 impl Remote {
     pub(crate) async fn get(&self, id: JobId) -> Result<Option<Snapshot>, StoreError> {
@@ -92,6 +94,22 @@ impl Remote {
         Ok(found.map(|found| found.logs.into_iter().map(stored_log_line).collect()))
     }
 
+    /// Waits at the server for as long as one request may.
+    pub(crate) async fn stream(
+        &self,
+        id: JobId,
+        after: u64,
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Option<StreamPage>, StoreError> {
+        let wait = wait.min(limits::SERVER_WAIT_MAX);
+        let call = Call::get(format!("/jobs/{id}/stream")).query("after", after.to_string());
+        let call =
+            call.query("limit", limit.clamp(1, limits::STREAM_PAGE_CHUNKS_MAX).to_string()).waiting(wait);
+        let call = if wait.is_zero() { call } else { call.query("wait", Span(wait).to_string()) };
+        Ok(self.client.find::<stream::StreamPage>(call).await?.map(StreamPage::from))
+    }
+
     pub(crate) async fn result(&self, id: JobId) -> Result<Option<JobResult>, StoreError> {
         let found: Option<shown::JobResult> = self.side(id, "result").await?;
         Ok(found.map(|found| JobResult(bytes(found.result))))
@@ -106,21 +124,26 @@ impl Remote {
     }
 
     async fn groups_named(&self, id: JobId, name: Option<&str>) -> Result<Option<Vec<Group>>, StoreError> {
-        let query = name.map_or_else(String::new, |name| format!("?group={}", encoded(name)));
-        let found: Option<Children> = self.side(id, &format!("children{query}")).await?;
-        let Some(found) = found else { return Ok(None) };
-        let mut groups: Vec<Group> = found.groups.into_iter().map(Group::from).collect();
-        let now = self.now();
-        for child in found.children {
-            let parent = Parent { seq: Seq(0), id, group: child.group, index: child.index };
-            let mut job =
-                JobRecord { parent: Some(parent), ..sketch(child.id.0, child.r#type.0, child.state.0, now) };
-            job.details_mut().error = child.error.map(ErrorRecord::from);
-            job.has.result = child.result.is_some();
-            if let Some(group) = groups.iter_mut().find(|group| group.number == child.group) {
-                group.redacted.extend(child.redacted.then_some(child.id.0));
-                group.omitted.extend(child.omitted.then_some(child.id.0));
-                group.children.push((job, bytes(child.result)));
+        let mut groups: Vec<Group> = Vec::new();
+        let (now, mut cursor) = (self.now(), None::<String>);
+        loop {
+            let call = Call::get(format!("/jobs/{id}/children"))
+                .query("limit", limits::CHILD_PAGE_MAX.to_string())
+                .query_if("group", name)
+                .query_if("cursor", cursor.as_deref());
+            let found: Option<Children> = self.client.find(call).await?;
+            let Some(found) = found else { return Ok(None) };
+            if cursor.is_none() {
+                groups = found.groups.into_iter().map(Group::from).collect();
+            }
+            for child in found.children {
+                if let Some(group) = groups.iter_mut().find(|group| group.number == child.group) {
+                    add_child(group, id, child, now);
+                }
+            }
+            cursor = found.next_cursor;
+            if cursor.is_none() {
+                break;
             }
         }
         Ok(Some(groups))

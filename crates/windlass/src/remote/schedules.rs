@@ -12,7 +12,9 @@ use super::client::Call;
 use super::error::RemoteError;
 use crate::error::{ScheduleError, StoreError};
 use crate::job::{JobRecord, ScheduleName, Tenant};
-use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
+use crate::store::documents::schedules::{
+    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef,
+};
 
 /// The schedule as the library has it.
 fn stored(shown: ScheduleView) -> Result<Arc<Schedule>, StoreError> {
@@ -44,6 +46,23 @@ impl Remote {
     pub(crate) async fn delete_schedule(&self, which: ScheduleRef) -> Result<(), ScheduleError> {
         let call = about(Call::delete(format!("/schedules/{}", which.name)), &which);
         self.client.done(call).await.map(drop).map_err(|error| error.into_schedule(which.name))
+    }
+
+    pub(crate) async fn restore_schedule(&self, which: ScheduleRef) -> Result<Arc<Schedule>, ScheduleError> {
+        let call = about(Call::post(format!("/schedules/{}/restore", which.name)), &which);
+        let asked: Result<ScheduleView, RemoteError> = self.client.ask(call).await;
+        Ok(stored(asked.map_err(|error| error.into_schedule(which.name))?)?)
+    }
+
+    pub(crate) async fn deleted_schedules(&self) -> Result<Vec<DeletedSchedule>, StoreError> {
+        let found = self.all_schedules(true).await?.into_iter();
+        found
+            .map(|mut shown| {
+                let (at, by) = (shown.deleted_at.take(), shown.deleted_by.take().unwrap_or_default());
+                let at = at.map_or(shown.updated_at.0, |moment| moment.0);
+                Ok(DeletedSchedule { schedule: stored(shown)?, at, by })
+            })
+            .collect()
     }
 
     pub(crate) async fn pause_schedule(
@@ -79,13 +98,17 @@ impl Remote {
     }
 
     pub(crate) async fn schedules(&self) -> Result<Vec<Arc<Schedule>>, StoreError> {
+        self.all_schedules(false).await?.into_iter().map(stored).collect()
+    }
+
+    /// All pages of the list of schedules, or of the deleted ones.
+    async fn all_schedules(&self, is_deleted: bool) -> Result<Vec<ScheduleView>, StoreError> {
         let (mut found, mut cursor) = (Vec::new(), None);
         loop {
             let call = Call::get("/schedules").query_if("cursor", cursor);
+            let call = if is_deleted { call.query("deleted", "true") } else { call };
             let page: Schedules = self.client.ask(call).await?;
-            for schedule in page.schedules {
-                found.push(stored(schedule)?);
-            }
+            found.extend(page.schedules);
             cursor = page.next_cursor;
             if cursor.is_none() {
                 return Ok(found);

@@ -26,19 +26,19 @@
 //! | claimable jobs, timers, blocked jobs | [`ReadyIndex`] | follows from the jobs |
 //! | idempotency and unique keys | [`Keys`] | [`KeysMut`] |
 //! | dependencies | [`Graph`] | [`GraphMut`] |
-//! | attempts, checkpoints, logs, results | [`JobDataTable`] | [`JobDataTableMut`] |
+//! | attempts, checkpoints, logs, partial output, results | [`JobDataTable`] | [`JobDataTableMut`] |
 //! | settings and other small documents | [`Documents`] | [`DocumentsMut`] |
 //! | the audit log | [`AuditLog`] | [`AuditLogMut`] |
 //! | counts and numbers | [`Counters`] | [`CountersMut`] |
 //!
 //! What only some databases can do is an optional capability, reached by a method that returns an `Option`:
-//! [`Inbox`], [`Export`] and [`Import`], [`Prefetch`], [`Backup`].
+//! [`Inbox`], [`Export`] and [`Import`], [`Prefetch`], [`Backup`], [`Appends`].
 //!
 //! # Caches, and the two numbers that keep them right
 //!
 //! The store keeps a [`ConnectionCache`] per connection: the parsed configuration, running jobs, the usage of limits,
-//! the time of the earliest timer. It trusts that cache exactly as far as two numbers of the engine allow, so they are a
-//! protocol for cache coherence:
+//! the time of the earliest timer. It trusts that cache exactly as far as two numbers of the engine allow, so they are
+//! a protocol for cache coherence:
 //!
 //! - [`Documents::configuration_version`] is stored with the data and grows with every change of a configuration
 //!   document, by any connection. It is read whenever the configuration is needed; a cached configuration of another

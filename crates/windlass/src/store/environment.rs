@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::command::schema_checks::KnownSchemas;
 use super::documents::stats_cache::Minutes;
 use super::methods::auth::KeyCache;
 use super::methods::pruning::Pruning;
@@ -160,6 +161,8 @@ pub struct Environment {
     pub(crate) minutes: Minutes,
     /// When this process must look for final jobs to remove.
     pub(crate) pruning: Pruning,
+    /// The schemas that payloads are compared with before their transaction.
+    pub(crate) schemas: KnownSchemas,
     /// This store's own name among several processes on one database.
     pub node: String,
     /// Whether the store is opened to move its content, and so also while it is closed to everything else.
@@ -186,6 +189,7 @@ impl Environment {
             metrics: Metrics::default(),
             minutes: Minutes::default(),
             pruning: Pruning::default(),
+            schemas: KnownSchemas::default(),
             node,
             is_moving: false,
         }

@@ -1,5 +1,7 @@
-//! The methods of [`Store`](crate::store::Store), by theme: each checks its arguments, and runs a command or a query on the engine.
+//! The methods of [`Store`](crate::store::Store), by theme: each checks its arguments, and runs a command or a query on
+//! the engine.
 
+mod alerts;
 mod audit;
 pub mod auth;
 mod counts;
@@ -13,7 +15,9 @@ pub(in crate::store) mod pruning;
 #[cfg(feature = "sqlite")]
 pub mod restore;
 mod schedules;
+mod schema_checks;
 pub mod snapshots;
+mod stream;
 mod verify;
 mod webhooks;
 mod work;

@@ -1,4 +1,5 @@
-//! Transactions: one group commit for many requests, the write transaction that commands work on, and the read transaction of queries.
+//! Transactions: one group commit for many requests, the write transaction that commands work on, and the read
+//! transaction of queries.
 
 pub mod cache;
 pub mod group_commit;

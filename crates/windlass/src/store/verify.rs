@@ -5,14 +5,16 @@ mod audit;
 mod graph;
 mod keys;
 mod life;
+mod pending;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use audit::AuditCheck;
+use rustc_hash::FxHashMap;
 
 use crate::error::StoreError;
-use crate::job::{JobRecord, JobState, Lane, Seq, Spec};
+use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Spec};
 use crate::limits;
 use crate::store::documents::attempt::{self, AttemptRecord};
 use crate::store::documents::key_counts::KeyCounts;
@@ -107,7 +109,7 @@ pub(crate) fn verify(
     let mut graph = graph::Graph::default();
     let mut recount: BTreeMap<(Arc<Lane>, JobState), u64> = BTreeMap::new();
     let mut key_counts = KeyCounts::default();
-    let mut jobs = 0;
+    let mut states: FxHashMap<JobId, JobState> = FxHashMap::default();
     let mut after = None;
     loop {
         tx.is_wanted()?;
@@ -120,7 +122,7 @@ pub(crate) fn verify(
         let page = facts(tx, page)?;
         let mut near = graph::Near::load(tx, &page)?;
         for facts in page {
-            jobs += 1;
+            states.insert(facts.job.id, facts.job.state);
             *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
             keys::recount(&mut key_counts, &facts.job);
             life::check(&mut life, &facts, tx.now);
@@ -129,9 +131,11 @@ pub(crate) fn verify(
     }
     let mut reports = life;
     reports.extend(graph.reports());
-    reports.push(counters(tx, &recount, jobs)?);
+    reports.push(counters(tx, &recount, states.len() as u64)?);
     reports.push(keys::report(tx, &key_counts)?);
-    reports.extend(audit::records(tx, &mut progress)?);
+    reports.push(pending::cascades(tx)?);
+    reports.push(pending::schedules(tx)?);
+    reports.extend(audit::records(tx, &mut progress, &states)?);
     let check = audit::own_check(tx);
     reports.push(audit::chain(tx, &mut progress, &check)?);
     reports.push(storage(tx)?);

@@ -1,6 +1,7 @@
 //! Conversions between the store's types and those of the HTTP API, used by the server to encode and by clients of a
 //! server to decode.
 
+pub mod alert;
 pub mod claim;
 pub mod filter;
 pub mod job;
@@ -10,6 +11,7 @@ pub mod operations;
 pub mod outcome;
 pub mod schedule;
 pub mod stats;
+pub mod stream;
 
 use crate::error::{FieldProblem, Invalid};
 

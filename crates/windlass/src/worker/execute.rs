@@ -13,7 +13,6 @@ use tracing::field::Empty;
 
 use super::WorkerShared;
 use super::slots::SlotPool;
-use crate::callback;
 use crate::clock::Stopwatch;
 use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, find_error};
@@ -71,8 +70,8 @@ pub(super) fn start(
     });
 }
 
-/// Reports to the store that a prefetched job has started, unless it finishes at once: then its outcome implies it. If
-/// the worker is lost afterwards, the attempt counts as a crash.
+/// Reports to the store that a job that was claimed ahead has started, unless it finishes at once: then its outcome
+/// implies it. If the worker is lost afterwards, the attempt counts as a crash.
 async fn note_start(shared: &WorkerShared, cx: &Cx) {
     if !cx.has_started_unnoticed() {
         return std::future::pending().await;
@@ -101,6 +100,9 @@ fn start_attempt(shared: &WorkerShared, claimed: Claimed) -> Cx {
 }
 
 fn report(cx: &Cx, outcome: Outcome) -> Report {
+    if let Some(given) = cx.given_report() {
+        return given;
+    }
     let is_completed = matches!(outcome, Outcome::Completed { .. });
     Report {
         cost_cents: cx.cost_cents(),
@@ -110,8 +112,8 @@ fn report(cx: &Cx, outcome: Outcome) -> Report {
     }
 }
 
-/// Runs the handler within the trace of its submission, or in a trace that is linked to it; `None` if there is nothing to
-/// report. The span has the names of OpenTelemetry's conventions for messaging.
+/// Runs the handler within the trace of its submission, or in a trace that is linked to it; `None` if there is nothing
+/// to report. The span has the names of OpenTelemetry's conventions for messaging.
 async fn run(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     let queue = &cx.claimed().job.lane.queue;
     let (parent, link) =
@@ -148,7 +150,7 @@ fn follows_up(job: &JobRecord) -> bool {
     let submitted = job.parent.map_or(job.id, |parent| parent.id).submitted_at();
     job.attempt > 1
         || job.details.retry_of.is_some()
-        || job.lane.job_type.as_str() == callback::TYPE
+        || job.lane.is_internal()
         || job.started_at.is_some_and(|started| started.since(submitted) > limits::TRACE_CHILD_MAX)
 }
 
@@ -178,7 +180,7 @@ async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
     };
     let outcome = match catch_unwind(AssertUnwindSafe(|| call(shared, cx, handler))) {
         Ok(mut future) => {
-            cx.start();
+            cx.mark_started();
             let outcome = supervise(shared, cx, &mut future).await;
             drop_safely(cx, future);
             outcome
@@ -225,6 +227,7 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
         ended = catch(cx, future) => Some(judge(cx, ended)),
         never = cx.hurry() => match never {},
         never = cx.write_deferred() => match never {},
+        never = cx.write_stream() => match never {},
         stop = cx.stopped() => match stop {
             HandlerExit::Park(park) => {
                 cx.forget_places();

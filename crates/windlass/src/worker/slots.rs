@@ -1,6 +1,6 @@
 //! The slots of one queue in a worker, and the permits to claim for them. There is one permit for each slot. While
-//! handlers are much faster than claims, there are additional permits for prefetched jobs, so that slots do not stay
-//! idle during the next claim: the faster the handlers, the more permits, so that no job waits much longer than a claim
+//! handlers are much faster than claims, there are additional permits to claim ahead, so that slots do not stay idle
+//! during the next claim: the faster the handlers, the more permits, so that no job waits much longer than a claim
 //! takes. When handlers become slower, the worker claims only jobs that it can start.
 
 use std::future::Future;
@@ -16,7 +16,8 @@ use crate::limits;
 
 /// Number of recent handlers in the mean.
 const HANDLERS_REMEMBERED: u64 = 16;
-/// Handler duration assumed before any was measured, and again after a prefetched job waited too long for a slot.
+/// Handler duration assumed before any was measured, and again after a job that was claimed ahead waited too long for a
+/// slot.
 const SLOW: u64 = 1_000_000_000;
 
 #[allow(clippy::cast_possible_truncation, reason = "it is a few milliseconds")]
@@ -103,8 +104,8 @@ impl SlotPool {
         slot
     }
 
-    /// Disables prefetching for a while, because a claimed job has crashed its worker before: no other jobs should be
-    /// lost if it does so again.
+    /// Disables claiming ahead for a while, because a claimed job has crashed its worker before: no other jobs should
+    /// be lost if it does so again.
     pub(super) fn disable_prefetch(&self) {
         self.pace.store(SLOW, Ordering::Relaxed);
     }

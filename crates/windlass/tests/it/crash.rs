@@ -13,6 +13,7 @@ mod freeze;
 mod kill;
 mod ledger;
 mod load;
+mod powerloss;
 mod process;
 mod processes;
 mod server;

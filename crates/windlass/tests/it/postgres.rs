@@ -2,17 +2,14 @@
 //! over. What holds on every engine is in the other suites, which run here too.
 
 mod appends;
-mod boundaries;
 mod bounds;
 mod clock;
-mod cut;
 mod deleted_keys;
 mod durability;
+mod faults;
 mod fleet;
 mod forgotten;
-mod late;
 mod nodes;
-mod outage;
 mod pooler;
 mod proxy;
 mod restored;
@@ -20,7 +17,6 @@ mod schema;
 mod skew;
 mod snapshot;
 mod sql_submit;
-mod storm;
 mod tls;
 mod turns;
 
@@ -38,6 +34,16 @@ const LONG: Duration = Duration::from_secs(120);
 
 fn open(address: &str) -> Store {
     Store::open(address, StoreOptions::default()).expect("the store opens")
+}
+
+/// A node of which every submission waits for its turn.
+fn open_in_turn(address: &str) -> Store {
+    open(&in_turn(address))
+}
+
+/// The address for a node of which every submission waits for its turn.
+fn in_turn(address: &str) -> String {
+    format!("{address}&append=off")
 }
 
 /// A node that waits for other times than usual.

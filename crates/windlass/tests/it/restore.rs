@@ -193,3 +193,35 @@ async fn a_store_in_use_is_restored_from_as_it_is_at_that_moment() {
     submit(&store).await;
     store.close();
 }
+
+/// What an interrupted backup or restore leaves behind is not in the way of the next; a backup that is in progress is.
+#[tokio::test]
+async fn an_interrupted_backup_or_restore_is_not_in_the_way_of_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder.path().join("jobs.db"));
+    let kept = submit(&store).await;
+    let (copy, partial) = (folder.path().join("copy.db"), folder.path().join("copy.db-partial"));
+    std::fs::write(&partial, vec![7; 100_000]).unwrap();
+    let other = std::fs::File::open(&partial).unwrap();
+    other.lock().unwrap();
+    let refused = store.backup(&copy).await.unwrap_err().to_string();
+    assert!(refused.contains("in progress"), "{refused}");
+    assert_eq!(std::fs::metadata(&partial).unwrap().len(), 100_000, "it belongs to the other backup");
+    drop(other);
+    store.backup(&copy).await.unwrap();
+    assert!(!partial.exists());
+    store.close();
+    for left in ["", "-head", "-partial", "-wal"] {
+        std::fs::write(folder.path().join(format!("new.db-restoring{left}")), b"half").unwrap();
+    }
+    // With a log beside it, the backup is copied page by page.
+    std::fs::write(folder.path().join("copy.db-wal"), b"").unwrap();
+    put_back(&folder).await.unwrap();
+    let restored = open(&folder.path().join("new.db"));
+    assert!(restored.get(&Caller::local(), kept).await.unwrap().is_some());
+    restored.close();
+    let names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = names.iter().filter(|name| name.to_string_lossy().contains("restoring")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

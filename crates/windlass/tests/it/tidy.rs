@@ -39,6 +39,11 @@ fn no_source_file_is_longer_than_500_lines() {
 }
 
 #[test]
+fn no_folder_has_more_than_20_entries() {
+    none_of(&size::large_folders(&TREE));
+}
+
+#[test]
 fn no_function_is_longer_than_70_lines() {
     none_of(&size::long_functions(&TREE));
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod batch_collector;
+mod bench;
 mod blocking;
 mod builder;
 mod durable;
@@ -17,4 +18,5 @@ mod recovery;
 mod schedules;
 mod shutdown;
 mod steps;
+mod stream;
 mod waits;

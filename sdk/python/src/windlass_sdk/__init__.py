@@ -8,20 +8,20 @@
 
 from .app import Windlass
 from .durable.children import Child, Children
-from .durable.cx import Cx
+from .durable.cx import Cx, First
 from .durable.cx_sync import SyncCx
 from .errors import (
     ApiError, ChildFailed, JobError, JobFailed, Permanent, RetryAfter, Snooze, StepFailed, StepsChanged, Unreachable,
     WindlassError,
 )
-from .handle import Handle, Progress
+from .handle import Handle, Progress, StreamChunk
 from .inline import Inline, run_inline_async
 from .job import Job, Options, Retry
 from .webhooks import InvalidSignature, verify_headers, verify_webhook
 from .work.worker import Worker
 
 __all__ = [
-    "ApiError", "Child", "ChildFailed", "Children", "Cx", "Handle", "Inline", "InvalidSignature", "Job", "JobError",
+    "ApiError", "Child", "ChildFailed", "Children", "Cx", "First", "Handle", "Inline", "InvalidSignature", "Job", "JobError",
     "JobFailed", "Options", "Permanent", "Progress", "Retry", "RetryAfter", "Snooze", "StepFailed", "StepsChanged",
-    "SyncCx", "Unreachable", "Windlass", "WindlassError", "Worker", "run_inline_async", "verify_headers", "verify_webhook",
+    "StreamChunk", "SyncCx", "Unreachable", "Windlass", "WindlassError", "Worker", "run_inline_async", "verify_headers", "verify_webhook",
 ]

@@ -15,7 +15,8 @@ from .errors import Category
 from .handle import Handle
 from .net.http_sync import SyncHttp
 from .job import Job, Options, submission
-from .net.wire import Address, StoreClock
+from .net.wire import Address, StoreClock, segment
+from .schemas import type_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,6 +132,12 @@ class Windlass:
         jobs = [submission(type, payload, options) for payload in payloads]
         answer = await self.api().call("POST", "/jobs/batch", {"jobs": jobs}, patience=SUBMIT_PATIENCE, may_repeat=False)
         return [self._handle(one, self._kind(type)) for one in answer["jobs"]]
+
+    async def register_schemas(self) -> None:
+        """Sets the JSON Schemas of all types that have a handler here, made of its annotations with pydantic: from then on
+        the server refuses payloads and results that do not match. The key needs the role ``admin``."""
+        for job in self.jobs.values():
+            await self.api().call("PUT", f"/types/{segment(job.type)}", type_settings(job), patience=SUBMIT_PATIENCE)
 
     def handle(self, id: str) -> Handle[Any]:
         """A handle for a job that was submitted earlier."""

@@ -11,7 +11,9 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 
+from .duration import moment_millis
 from .inline import run_inline_async
+from .push import CLAIM_TYPE, OUTCOME_TYPE, run_pushed
 from .webhooks import InvalidSignature, keys_of, verify_headers
 
 if TYPE_CHECKING:
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/windlass") -> APIRouter:
     """A router that runs pushed jobs of the application. A call that is not signed with the secret is refused.
 
-    A push has no checkpoints: a handler that sleeps, waits or spawns fails for good. Raises ``ValueError`` if the secret
-    is none.
+    If the queue's push target is ``durable``, handlers may have steps, sleep, wait and spawn; a call does the next step and
+    answers. Otherwise a push has no checkpoints: a handler that sleeps, waits or spawns fails for good. Raises
+    ``ValueError`` if the secret is none.
     """
     keys_of(secret)
     router = APIRouter()
@@ -33,14 +36,19 @@ def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/win
         try:
             verify_headers(body, dict(request.headers), secret)
         except InvalidSignature as error:
-            # Not a 4xx, which would fail the job for good: a wrong secret is mended by the operator.
+            # Not a 4xx, which would fail the job for good: the operator can correct a wrong secret.
             return _answer(500, {"error": str(error)})
         fields = claimed_fields(request.headers)
         job = app.jobs.get(fields["type"])
         if job is None:
             return _answer(503, {"error": "there is no handler for this type here"})
+        content_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if content_type == CLAIM_TYPE:
+            now_ms = moment_millis(request.headers["windlass-time"])
+            outcome = await run_pushed(job, json.loads(body), now_ms)
+            return Response(outcome, media_type=OUTCOME_TYPE)
         payload = None
-        if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        if content_type != "application/json":
             fields["payload_base64"] = base64.b64encode(body).decode()
         else:
             try:
@@ -53,7 +61,7 @@ def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/win
         if "for" in found.park:
             return _later({"error": "snoozed"}, found.park["for"])
         if found.outcome != "failed":
-            return _answer(422, {"error": "a pushed job cannot sleep, wait or spawn"})
+            return _answer(422, {"error": "a pushed job cannot sleep, wait or spawn unless its target is durable"})
         return _failure(found.error)
 
     return router

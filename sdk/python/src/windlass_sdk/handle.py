@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .codec import decode
-from .duration import Duration, millis
+from .duration import Duration, millis, text
 from .errors import JobFailed
 from .net.wire import CALL_SECONDS, segment
 
@@ -33,6 +33,20 @@ class Progress:
 
     percent: float
     message: str | None = None
+
+
+@dataclass(frozen=True)
+class StreamChunk:
+    """A piece of a job's partial output."""
+
+    #: Its number in the job, from 1.
+    number: int
+    #: The attempt that wrote it.
+    attempt: int
+    #: The value that the handler gave.
+    chunk: Any
+    #: Whether the output starts over with it: an attempt before it had written some, and did not park.
+    is_restart: bool = False
 
 
 class Handle(Generic[Out]):
@@ -103,9 +117,44 @@ class Handle(Generic[Out]):
                 return
             await asyncio.sleep(_rest(began, _PROGRESS_MS / 1000))
 
+    async def stream(self, after: int = 0) -> AsyncIterator[StreamChunk]:
+        """The job's partial output, chunk by chunk as it is written, until the job is final. A chunk with ``is_restart``
+        starts the output over: the attempt before it failed. ``after`` is the number of the last chunk that is known."""
+        while True:
+            began = time.monotonic()
+            path = f"{self._path}/stream?after={after}&wait={round(_WAIT_SECONDS * 1000)}ms"
+            page = await self._app.api().call("GET", path, timeout=_WAIT_SECONDS + CALL_SECONDS, patience=_PATIENCE)
+            for one in page["chunks"]:
+                after = one["number"]
+                yield _chunk(one)
+            if page["state"] in _FINAL and after >= page["last"]:
+                return
+            if not page["chunks"]:
+                await asyncio.sleep(_rest(began, _WAIT_SECONDS))
+
+    def stream_sync(self, after: int = 0) -> Iterator[StreamChunk]:
+        """As ``stream``, for programs without an event loop."""
+        while True:
+            began = time.monotonic()
+            path = f"{self._path}/stream?after={after}&wait={round(_WAIT_SECONDS * 1000)}ms"
+            page = self._app.http.call("GET", path, timeout=_WAIT_SECONDS + CALL_SECONDS, patience=_PATIENCE)
+            for one in page["chunks"]:
+                after = one["number"]
+                yield _chunk(one)
+            if page["state"] in _FINAL and after >= page["last"]:
+                return
+            if not page["chunks"]:
+                time.sleep(_rest(began, _WAIT_SECONDS))
+
     async def signal(self, name: str, value: Any = None) -> None:
         """Sends a signal; it is kept until the job waits for it. It is not repeated: the job would get it twice."""
         await self._app.api().call("POST", f"{self._path}/signals/{segment(name)}", {"value": value}, may_repeat=False)
+
+    async def token(self, expires: Duration = "15m") -> str:
+        """A token for a page in a browser: it reads this job, its result and its partial output, at most for 24 hours, and
+        ends with this program's key."""
+        answer = await self._app.api().call("POST", f"{self._path}/tokens", {"expires": text(expires)}, patience=_PATIENCE)
+        return str(answer["token"])
 
     async def cancel(self, reason: str | None = None) -> None:
         """Cancels the job."""
@@ -121,6 +170,10 @@ class Handle(Generic[Out]):
 
     async def _act(self, action: str, body: Mapping[str, Any]) -> None:
         await self._app.api().call("POST", f"{self._path}/{action}", body)
+
+
+def _chunk(shown: Mapping[str, Any]) -> StreamChunk:
+    return StreamChunk(shown["number"], shown["attempt"], shown["chunk"], bool(shown.get("restart")))
 
 
 def _until(timeout: Duration | None) -> float | None:

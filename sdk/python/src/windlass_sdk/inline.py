@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .work.attempt import Attempt, Settings
-from .durable.calls import Calls, NewGroup
+from .durable.calls import Calls, NewGroup, Spawned
 from .codec import plain
 from .errors import JobFailed
 
@@ -29,6 +29,8 @@ class Inline:
     park: Mapping[str, Any] = field(default_factory=dict)
     #: The group that the attempt spawned.
     spawned: Mapping[str, Any] = field(default_factory=dict)
+    #: Groups and children that the attempt spawned without parking.
+    started: Sequence[Mapping[str, Any]] = ()
     #: Every checkpoint that was written, in order.
     saves: Sequence[tuple[str, Any]] = ()
     #: All checkpoints after the attempt: pass them as ``saved`` to run the next one.
@@ -37,6 +39,8 @@ class Inline:
     notes: Sequence[Mapping[str, Any]] = ()
     #: Jobs that are submitted with the completion.
     follow_ups: Sequence[Mapping[str, Any]] = ()
+    #: The partial output of the attempt, chunk by chunk.
+    output: Sequence[Any] = ()
 
     def value(self) -> Any:
         """The result; raises ``JobFailed`` if the attempt did not complete."""
@@ -53,6 +57,8 @@ class InlineBackend:
         self.saves: list[tuple[str, Any]] = []
         self.notes: list[Mapping[str, Any]] = []
         self.spawned: dict[str, Any] = {}
+        self.started: list[Mapping[str, Any]] = []
+        self.output: list[Any] = []
         self.calls: Calls | None = None
 
     def now_ms(self) -> int:
@@ -69,15 +75,23 @@ class InlineBackend:
         """The group that the test gave."""
         return next((group for group in self._groups if group["name"] == key), None)
 
-    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> Spawned:
         """Notes what was spawned."""
         await self.save(records)
-        self.spawned = {"name": group.name, "strategy": group.strategy, "jobs": [plain(job) for job in group.jobs]}
-        return True
+        spawned = {"name": group.name, "strategy": group.strategy, "jobs": [plain(job) for job in group.jobs]}
+        if group.beside is None:
+            self.started.append(spawned)
+            return Spawned(False, [f"{group.name}/{index}" for index in range(len(group.jobs))])
+        self.spawned = spawned
+        return Spawned(True)
 
     async def note(self, item: Mapping[str, Any]) -> None:
         """Notes progress and log lines."""
         self.notes.append(item)
+
+    async def stream(self, offset: int, chunks: Sequence[str]) -> None:
+        """Keeps the output."""
+        self.output[offset:] = [json.loads(chunk) for chunk in chunks]
 
 
 async def run_inline_async(
@@ -101,9 +115,12 @@ async def run_inline_async(
     text = await running.run()
     outcome: dict[str, Any] = json.loads(text) if text else {"outcome": "spawned"}
     await backend.save([(one["step"], one["value"]) for one in outcome.get("checkpoints", [])])
+    if rest := outcome.get("stream"):
+        backend.output[rest["offset"]:] = rest["chunks"]
     return Inline(
         outcome["outcome"], outcome.get("result"), outcome.get("error", {}), outcome.get("park", {}),
-        backend.spawned, backend.saves, backend.saved, backend.notes, outcome.get("submit", ()),
+        backend.spawned, backend.started, backend.saves, backend.saved, backend.notes, outcome.get("submit", ()),
+        backend.output,
     )
 
 

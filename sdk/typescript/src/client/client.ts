@@ -1,6 +1,7 @@
 /** A client: submits jobs to a server, and makes workers. */
 
 import type { AnyJob, ChildJob, JobDefinition, SubmitOptions } from "../define.js";
+import { jsonSchemaOf } from "../schema.js";
 import { childSubmission, submissionOf } from "../submission.js";
 import { Worker, type WorkerOptions } from "../worker/worker.js";
 import { Handle } from "./handle.js";
@@ -41,6 +42,17 @@ export class Windlass {
     const answer = await this.http.ask<{ jobs: Job[] }>({ method: "POST", path: "/jobs/batch", body, isRepeatable });
     const handles = answer.jobs.map((job, index) => new Handle(this.http, job.id, jobs[index]?.job.result, job));
     return handles as unknown as Handles<C>;
+  }
+
+  /**
+   * Sets the JSON Schemas of types: from then on the server refuses payloads and results that do not match. They are given, or
+   * those of the definition, if its library follows Standard JSON Schema. The key needs the role `admin`.
+   */
+  async registerSchemas(job: AnyJob, schemas: { readonly payload?: object | null; readonly result?: object | null } = {}): Promise<void> {
+    const payload_schema = schemas.payload === undefined ? jsonSchemaOf(job.payload) : schemas.payload;
+    const result_schema = schemas.result === undefined ? jsonSchemaOf(job.result) : schemas.result;
+    const body = JSON.stringify({ payload_schema, result_schema });
+    await this.http.ask({ method: "PUT", path: `/types/${encodeURIComponent(job.name)}`, body, isRepeatable: true });
   }
 
   /** A handle of a job that was submitted earlier or by another program. */

@@ -7,10 +7,12 @@ import { type StandardSchemaV1, validate } from "../schema.js";
 import { pause } from "../timing.js";
 import { readEvents } from "./events.js";
 import { type Call, type Http, encoded } from "./http.js";
-import { type Job, type JobEvent, isFinal } from "./job.js";
+import { type Job, type JobEvent, type StreamChunk, isFinal } from "./job.js";
 
 /** How long one request waits for the end of a job. */
 const WAIT_MS = 30_000;
+/** How long one request waits for more output. */
+const STREAM_WAIT_MS = 20_000;
 /** The least time between two such requests. */
 const ASK_AGAIN_MS = 100;
 
@@ -90,6 +92,27 @@ export class Handle<Result> {
     }
   }
 
+  /**
+   * The job's partial output, chunk by chunk as it is written, until the job is final. A chunk with `restart` starts the output
+   * over: the attempt before it failed. `after` is the number of the last chunk that is known.
+   */
+  async *stream<T = unknown>(options: { readonly after?: number; readonly signal?: AbortSignal } = {}): AsyncGenerator<StreamChunk<T>> {
+    let after = options.after ?? 0;
+    for (;;) {
+      const askedAt = Date.now();
+      const call = { ...this.#call("GET", `/stream?after=${after}&wait=${toText(STREAM_WAIT_MS)}`), waitMs: STREAM_WAIT_MS, signal: options.signal };
+      const page = await this.http.ask<{ chunks: StreamChunk<T>[]; last: number; state: string }>(call);
+      for (const chunk of page.chunks) {
+        after = chunk.number;
+        yield chunk;
+      }
+      if (isFinal(page.state) && after >= page.last) return;
+      // A server that does not wait, such as one that is being stopped, must not be asked without end.
+      if (page.chunks.length === 0) await pause(Math.max(0, ASK_AGAIN_MS - (Date.now() - askedAt)), options.signal);
+      options.signal?.throwIfAborted();
+    }
+  }
+
   /** Cancels the job; a running handler is told to stop. */
   cancel(reason?: string): Promise<Job> {
     return this.#act("cancel", { reason });
@@ -108,6 +131,15 @@ export class Handle<Result> {
   async signal(name: string, value: unknown = null): Promise<void> {
     const body = `{"value":${encode(value)}}`;
     await this.http.ask({ ...this.#call("POST", `/signals/${encoded(name)}`), body });
+  }
+
+  /**
+   * A token for a page in a browser: it reads this job, its result and its partial output, for 15 minutes unless told otherwise, and
+   * ends with this program's key. The page uses it as a key: `new Windlass({ url, key: token }).handle(job, id).result()`.
+   */
+  async token(options: { readonly expires?: Duration } = {}): Promise<string> {
+    const body = JSON.stringify({ expires: options.expires === undefined ? undefined : `${toMillis(options.expires)}ms` });
+    return (await this.http.ask<{ token: string }>({ ...this.#call("POST", "/tokens"), body, isRepeatable: true })).token;
   }
 
   /** Retries a final job as a new one. */

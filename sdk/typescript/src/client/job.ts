@@ -51,6 +51,19 @@ export interface Job {
   readonly payload_differs?: boolean;
 }
 
+/** A piece of a job's partial output. */
+export interface StreamChunk<T = unknown> {
+  /** Its number in the job, from 1. */
+  readonly number: number;
+  /** The attempt that wrote it. */
+  readonly attempt: number;
+  readonly at: string;
+  /** Whether the output starts over with it: an attempt before it had written some, and did not park. */
+  readonly restart?: boolean;
+  /** The value that the handler gave. */
+  readonly chunk: T;
+}
+
 /** An event of a job. */
 export interface JobEvent {
   /** The dotted name, such as `job.lifecycle.completed`. */

@@ -29,10 +29,17 @@ export interface SpawnRequest {
   readonly name: string;
   readonly strategy: Strategy;
   readonly jobs: readonly ChildJob<unknown>[];
-  /** What else wakes the parent. */
-  readonly beside: readonly Awaited[];
+  /** What else wakes the parent; `undefined` if the parent does not park. */
+  readonly beside: readonly Awaited[] | undefined;
   /** Checkpoints of the parent, saved in the same commit. */
   readonly records: readonly Saved[];
+}
+
+/** A group that was spawned. */
+export interface Spawned {
+  readonly isRunning: boolean;
+  /** The ids of the children. */
+  readonly ids: readonly string[];
 }
 
 /** What a worker may say about a running job at any time. */
@@ -50,12 +57,12 @@ export interface Backend {
   /** Saves checkpoints, all or none. */
   save(records: readonly Saved[]): Promise<void>;
   beat(beat: Beat): Promise<void>;
-  /** Spawns children and parks the job; returns whether it still runs because the group is decided already. */
-  spawn(request: SpawnRequest): Promise<{ isRunning: boolean }>;
+  /** Adds to the job's output; `offset` chunks of this attempt came before, and each is JSON. */
+  stream(offset: number, chunks: readonly string[]): Promise<void>;
+  /** Spawns children; returns whether the job still runs, because it does not park or the group is decided already. */
+  spawn(request: SpawnRequest): Promise<Spawned>;
   /** The group with this name, if it was spawned. */
   group(name: string): Promise<GroupView | undefined>;
-  /** Submits a job that the parent does not wait for; returns its id. */
-  submit(job: ChildJob<unknown>, key: string): Promise<string>;
 }
 
 /** What a running job knows of itself. */

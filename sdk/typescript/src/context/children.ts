@@ -4,7 +4,7 @@ import type { AnyJob, ChildJob } from "../define.js";
 import { type JobError, Permanent, StepsChanged } from "../errors.js";
 import { messageOf } from "../failure.js";
 import { validate } from "../schema.js";
-import type { ChildView, GroupView } from "./backend.js";
+import type { ChildView, GroupView, Spawned } from "./backend.js";
 import type { Core } from "./core.js";
 import type { GroupShape, Strategy } from "./history.js";
 
@@ -65,13 +65,17 @@ export function children(
     call.goesOn({ ...call.record(), group: shape });
     const answer = await core.quiet.wait({ kind: "spawn" }, call);
     const records = core.withDeferred(core.order.besideEachOther());
-    const beside = typeof answer === "string" ? [] : answer;
-    let spawned: { isRunning: boolean };
+    const beside = answer === "spawn_first" ? undefined : typeof answer === "string" ? [] : answer;
+    let spawned: Spawned;
     try {
-      spawned = await core.quiet.storing(() => core.backend.spawn({ name: call.key, strategy, jobs, beside, records }));
+      spawned = await core.storing(() => core.backend.spawn({ name: call.key, strategy, jobs, beside, records }));
       core.written(records);
     } catch (error) {
       throw core.notWritten(error);
+    }
+    if (beside === undefined) {
+      await core.quiet.wait({ kind: "park", awaited: { kind: "group", name: call.key } }, call);
+      return await new Promise<never>(() => {});
     }
     const known = spawned.isRunning ? await group() : undefined;
     if (known !== undefined) {

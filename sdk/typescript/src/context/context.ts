@@ -1,4 +1,4 @@
-/** The context of a running job, `cx`: durable steps, sleeping and waiting without a slot, children, progress, logs. */
+/** The context of a running job, `cx`: durable steps, sleeping and waiting without a slot, children, progress, logs, output. */
 
 import type { ChildJob } from "../define.js";
 import { type Duration, toMillis } from "../duration.js";
@@ -11,7 +11,7 @@ import { type ChildResult, type GroupOptions, allOf, children } from "./children
 import type { CancelReason, Core } from "./core.js";
 import { CHECKPOINT } from "./history.js";
 import { causesOf } from "./reopen.js";
-import { spawn, step } from "./steps.js";
+import { start, step } from "./steps.js";
 import { sleep, waitAny, waitSignal } from "./waits.js";
 
 /** The results of children, in the order of the input. */
@@ -103,12 +103,13 @@ export class Cx {
   }
 
   /**
-   * Submits a job that this one does not wait for, once across all attempts; returns its id.
+   * Starts a child that this job does not wait for, once across all attempts; returns its id. It is cancelled with this
+   * job. A step named `start TYPE`.
    *
    * Throws a `StepError`, such as one with the code `unique_key_taken`.
    */
-  spawn(job: ChildJob<unknown>): Promise<string> {
-    return spawn(this.#core, job) as Promise<string>;
+  start(job: ChildJob<unknown>): Promise<string> {
+    return start(this.#core, job) as Promise<string>;
   }
 
   /**
@@ -156,6 +157,20 @@ export class Cx {
   /** Writes lines to the job's log. */
   log(...lines: string[]): Promise<void> {
     return this.#beat({ logs: lines });
+  }
+
+  /**
+   * Adds a chunk to the job's partial output, for readers that follow it live: a token of a language model, a part of a
+   * report. It is any value that JSON can have, at most 64 KiB. Chunks are written together. It need not be awaited; awaiting
+   * it waits while the server is slower than the handler. After a failure the next attempt starts the output over, without
+   * what saved steps wrote.
+   */
+  stream(chunk: unknown): Promise<void> {
+    if (this.#core.isOver) return Promise.resolve();
+    const added = this.#core.output.add(chunk);
+    // A handler need not await it; an error that it did not see fails no attempt.
+    added.catch(() => {});
+    return added;
   }
 
   /** Shortens this attempt's time limit to this long from now. */

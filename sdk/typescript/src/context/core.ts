@@ -8,6 +8,7 @@ import type { Backend, JobInfo } from "./backend.js";
 import { Call } from "./call.js";
 import { type CallRecord, SavedHistory, type StoredFailure, recordOf } from "./history.js";
 import { Order, type Saved } from "./order.js";
+import { Output } from "./output.js";
 import { type Awaited, Quiet } from "./quiet.js";
 
 /** Why an attempt should stop. */
@@ -48,6 +49,8 @@ export class Core {
   /** Records of waits that are written with the next write: the outcome, a group, or other records. */
   readonly deferred = new Map<string, string>();
   #flushing: ReturnType<typeof setTimeout> | undefined;
+  /** The partial output of the attempt. */
+  readonly output: Output;
   /** The handler has stopped: calls made from now on never return. */
   isOver = false;
   /** The code was changed: the attempt fails with this, also if the handler catches it. */
@@ -66,6 +69,11 @@ export class Core {
     this.exit = new Promise((resolve) => {
       this.#leave = resolve;
     });
+    this.output = new Output((offset, chunks) =>
+      backend.stream(offset, chunks).catch((error: unknown) => {
+        throw this.notWritten(error);
+      }),
+    );
     this.quiet = new Quiet(this.order, {
       parkWaitMs: options.parkWaitMs ?? PARK_WAIT_MS,
       changedWaitMs: options.changedWaitMs,
@@ -195,11 +203,22 @@ export class Core {
   async #write(records: readonly Saved[]): Promise<void> {
     const all = this.withDeferred(records);
     try {
-      await this.quiet.storing(() => this.backend.save(all));
+      await this.storing(() => this.backend.save(all));
     } catch (error) {
       throw this.notWritten(error);
     }
     this.written(all);
+  }
+
+  /**
+   * Runs a write to the store, after the output that the handler has written: a later attempt does not write the output of a
+   * saved step again.
+   */
+  storing<T>(write: () => Promise<T>): Promise<T> {
+    return this.quiet.storing(async () => {
+      await this.output.flush();
+      return await write();
+    });
   }
 
   /** The records that wait, and these. They wait until they are `written`. */

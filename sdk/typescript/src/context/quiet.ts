@@ -12,7 +12,9 @@ import type { Order } from "./order.js";
 /** What wakes a parked job. */
 export type Awaited =
   | { readonly kind: "moment"; readonly until: number }
-  | { readonly kind: "signal"; readonly name: string; readonly step: string; readonly until: number | undefined };
+  | { readonly kind: "signal"; readonly name: string; readonly step: string; readonly until: number | undefined }
+  /** A group of children that was spawned. */
+  | { readonly kind: "group"; readonly name: string; readonly until?: undefined };
 
 /** What a call waits for. */
 export type Wait =
@@ -24,8 +26,11 @@ export type Wait =
   /** To spawn children, which parks. */
   | { readonly kind: "spawn" };
 
-/** The answer: continue, the code was changed, or spawn now and park on these as well. */
-export type Answer = "go" | "changed" | readonly Awaited[];
+/**
+ * The answer: continue, the code was changed, spawn now and park on these as well, or spawn now without parking because
+ * another group is spawned beside it.
+ */
+export type Answer = "go" | "changed" | "spawn_first" | readonly Awaited[];
 
 /** How long the handler may do other work before its calls are decided. */
 export interface QuietOptions {
@@ -157,10 +162,11 @@ export class Quiet {
 
   #parks(): void {
     const awaited = this.#awaited();
-    const spawn = [...this.#waiters].find(({ wait }) => wait.kind === "spawn");
+    const [spawn, ...others] = [...this.#waiters].filter(({ wait }) => wait.kind === "spawn");
     if (spawn !== undefined) {
       this.#waiters.delete(spawn);
-      return spawn.answer(awaited);
+      // The last of several groups parks, on all of them.
+      return spawn.answer(others.length === 0 ? awaited : "spawn_first");
     }
     this.options.park(awaited);
   }

@@ -38,6 +38,7 @@ export async function runAttempt(core: Core, job: AnyJob, handler: AnyHandler, p
   ]);
   if (ended === "parked") return undefined;
   try {
+    await core.output.finish();
     if (core.changed !== undefined) return await failed(core, core.changed);
     if ("awaited" in ended) {
       for (const [key, json] of ended.unplaced) core.deferred.set(key, json);

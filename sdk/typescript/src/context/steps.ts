@@ -23,11 +23,15 @@ export function step(core: Core, name: string, work: Work): Promise<unknown> {
   return once(core, name, work);
 }
 
-/** Submits a job once per job: a step, so that an error which the handler caught is the same in every attempt. */
-export function spawn(core: Core, job: ChildJob<unknown>): Promise<unknown> {
-  return once(core, `spawn ${job.job.name}`, async (_, key) => {
+/** Spawns a child once per job: a step, so that an error which the handler caught is the same in every attempt. */
+export function start(core: Core, job: ChildJob<unknown>): Promise<unknown> {
+  return once(core, `start ${job.job.name}`, async (_, key) => {
     try {
-      return await core.quiet.storing(() => core.backend.submit(job, `${core.job.id}/${key}`));
+      // Its own key names the group, so that a repeated step finds the child.
+      const request = { name: key, strategy: "collect_all", jobs: [job], beside: undefined, records: [] } as const;
+      const { ids } = await core.storing(() => core.backend.spawn(request));
+      if (ids[0] === undefined) throw new Permanent("the child was deleted before its id was saved", { code: "child_deleted" });
+      return ids[0];
     } catch (error) {
       throw core.notWritten(error);
     }

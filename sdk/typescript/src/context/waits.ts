@@ -119,6 +119,7 @@ async function park(core: Core, call: Call, awaited: Awaited): Promise<void> {
 export function parkBody(awaited: readonly Awaited[], now: number): Record<string, unknown> {
   const one = (awaited: Awaited): Record<string, unknown> => {
     if (awaited.kind === "moment") return { until: new Date(awaited.until).toISOString() };
+    if (awaited.kind === "group") return { group: awaited.name };
     const { name, step, until } = awaited;
     const timeout = until === undefined ? {} : { timeout: `${Math.max(0, toMillis(Math.max(0, until - now)))}ms` };
     return { signal: name, step, ...timeout };

@@ -1,6 +1,6 @@
 /**
  * Push targets: the server posts the jobs of a queue to a web program, which needs no worker. A pushed job is one request:
- * it has no durable steps, sleeps or signals.
+ * it has no durable steps, sleeps or signals. Those are in `DurablePush`.
  */
 
 import type { AnyJob, JobDefinition } from "../define.js";
@@ -9,6 +9,7 @@ import { Permanent, Snooze } from "../errors.js";
 import { type Classify, chainOf, failureOf, messageOf } from "../failure.js";
 import { encode } from "../json.js";
 import { validate } from "../schema.js";
+import { type ClaimedJob, payloadOf as claimedPayload } from "../worker/protocol.js";
 import { type HeaderLines, InvalidSignature, type VerifyOptions, linesOf, secretsOf, verify } from "../webhooks.js";
 
 /** What is known of a pushed job. */
@@ -43,18 +44,21 @@ export interface PushOptions extends VerifyOptions {
 
 type PushHandler = (payload: never, cx: PushContext) => unknown;
 
+/** The content type of a push to a durable target: the job as a claim has it. */
+export const CLAIM_TYPE = "application/vnd.windlass.claim+json";
+
 /** The jobs that a web program runs. */
 export class Push {
   readonly #handlers = new Map<string, { job: AnyJob; handler: PushHandler }>();
 
   /** Throws if the secret is missing or empty. */
-  constructor(private readonly options: PushOptions) {
+  constructor(protected readonly options: PushOptions) {
     secretsOf(options.secret);
   }
 
   /** Adds the handler of a job. */
   on<P, I, O, R>(job: JobDefinition<P, I, O, R>, handler: (payload: I, cx: PushContext) => O | Promise<O>): this {
-    if (this.#handlers.has(job.name)) throw new Error(`there is a handler for ${JSON.stringify(job.name)} already`);
+    if (this.has(job.name)) throw new Error(`there is a handler for ${JSON.stringify(job.name)} already`);
     this.#handlers.set(job.name, { job: job as AnyJob, handler: handler as PushHandler });
     return this;
   }
@@ -64,16 +68,32 @@ export class Push {
     try {
       await verify(body, headers, this.options);
     } catch (error) {
-      // Not a 4xx that would fail the job for good: a receiver with a wrong secret is mended by its operator.
+      // Not a 4xx that would fail the job for good: its operator can correct a wrong secret.
       if (error instanceof InvalidSignature) return answer(500, { error: error.message });
       throw error;
     }
     const lines = linesOf(headers);
     const cx = contextOf(lines, signal);
+    const isClaim = (lines.get("content-type") ?? "").startsWith(CLAIM_TYPE);
+    const claimed = isClaim ? (JSON.parse(new TextDecoder().decode(body)) as ClaimedJob) : undefined;
+    return (await this.durably(claimed, lines, cx)) ?? (await this.#once(body, lines, cx, claimed));
+  }
+
+  /** Whether there is a handler for this type. */
+  protected has(type: string): boolean {
+    return this.#handlers.has(type);
+  }
+
+  /** Runs a job with steps; `undefined` if its handler has none. */
+  protected async durably(_claimed: ClaimedJob | undefined, _lines: ReadonlyMap<string, string>, _cx: PushContext): Promise<PushAnswer | undefined> {
+    return undefined;
+  }
+
+  async #once(body: Uint8Array, lines: ReadonlyMap<string, string>, cx: PushContext, claimed: ClaimedJob | undefined): Promise<PushAnswer> {
     const known = this.#handlers.get(cx.type);
     if (known === undefined) return answer(500, { error: `there is no handler for ${cx.type}` });
     try {
-      const payload = payloadOf(body, lines.get("content-type") ?? "");
+      const payload = claimed === undefined ? payloadOf(body, lines.get("content-type") ?? "") : claimedPayload(claimed);
       const input = await validated(known.job, payload);
       const output = await known.handler(input as never, cx);
       await validate(known.job.result, output, "the result");
@@ -132,6 +152,6 @@ function later(ms: number, message: string): PushAnswer {
   return { ...answer(503, { error: message }), headers: { "retry-after": String(Math.ceil(ms / 1000)), "content-type": "application/json" } };
 }
 
-function answer(status: number, body: Record<string, unknown>): PushAnswer {
+export function answer(status: number, body: Record<string, unknown>): PushAnswer {
   return { status, headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
 }

@@ -1,6 +1,6 @@
 /** Runs a handler without a server: for unit tests of handlers. */
 
-import type { Backend, Beat, GroupView, JobInfo, SpawnRequest } from "../context/backend.js";
+import type { Backend, Beat, ChildView, GroupView, JobInfo, SpawnRequest, Spawned } from "../context/backend.js";
 import { Core, type RunOptions } from "../context/core.js";
 import type { Saved } from "../context/order.js";
 import type { Awaited } from "../context/quiet.js";
@@ -44,6 +44,8 @@ export interface InlineRun<R> {
   /** Keys of the steps whose work ran, in order. */
   readonly ran: readonly string[];
   readonly logs: readonly string[];
+  /** The partial output, chunk by chunk, of the last attempt. */
+  readonly output: readonly unknown[];
   readonly progress: { readonly percent: number; readonly message?: string } | undefined;
   /** Jobs that the handler spawned or submitted, in order. */
   readonly spawned: readonly ChildJob<unknown>[];
@@ -59,9 +61,12 @@ export class MemoryBackend implements Backend {
   readonly saves: [string, unknown][] = [];
   readonly groups = new Map<string, GroupView>();
   readonly logs: string[] = [];
+  output: unknown[] = [];
   readonly spawned: ChildJob<unknown>[] = [];
   progress: Beat["progress"];
   request: SpawnRequest | undefined;
+  /** Groups and children that were spawned without parking. */
+  readonly started: SpawnRequest[] = [];
 
   constructor(public time: number) {}
 
@@ -82,19 +87,26 @@ export class MemoryBackend implements Backend {
     this.logs.push(...(beat.logs ?? []));
   }
 
-  async spawn(request: SpawnRequest): Promise<{ isRunning: boolean }> {
+  async stream(offset: number, chunks: readonly string[]): Promise<void> {
+    this.output.splice(offset, chunks.length, ...chunks.map((chunk) => JSON.parse(chunk) as unknown));
+  }
+
+  async spawn(request: SpawnRequest): Promise<Spawned> {
     await this.save(request.records);
+    if (request.beside === undefined) {
+      const known = this.started.find(({ name }) => name === request.name);
+      if (known === undefined) {
+        this.started.push(request);
+        this.spawned.push(...request.jobs);
+      }
+      return { isRunning: true, ids: request.jobs.map((_, index) => `${request.name}/${index}`) };
+    }
     this.request = request;
-    return { isRunning: false };
+    return { isRunning: false, ids: [] };
   }
 
   async group(name: string): Promise<GroupView | undefined> {
     return this.groups.get(name);
-  }
-
-  async submit(job: ChildJob<unknown>, key: string): Promise<string> {
-    this.spawned.push(job);
-    return key;
   }
 }
 
@@ -113,11 +125,14 @@ export async function runInline<P, I, O, R>(
   let failures = 0;
   for (let starts = 1; ; starts += 1) {
     store.request = undefined;
+    store.output = [];
     const info = jobInfo(job as AnyJob, starts, failures, options.job);
     const run = { parkWaitMs: 0, changedWaitMs: 100, ...options.run, onStep: (key: string) => void ran.push(key) };
     const core = new Core(info, store, store.checkpoints, run);
     const outcome = await runAttempt(core, job as AnyJob, handler, wire);
     await store.save(core.withDeferred([]));
+    const rest = core.output.close();
+    if (rest !== undefined) addRest(store.output, rest);
     if (outcome?.outcome === "failed" && outcome.error.category !== "permanent") {
       failures += 1;
       if (failures < (options.attempts ?? 1)) continue;
@@ -131,6 +146,7 @@ export async function runInline<P, I, O, R>(
       checkpoints: Object.fromEntries(store.checkpoints),
       ran,
       logs: store.logs,
+      output: store.output,
       progress: store.progress,
       spawned: store.spawned,
       followUps: outcome?.outcome === "completed" ? core.followUps : [],
@@ -139,9 +155,17 @@ export async function runInline<P, I, O, R>(
   }
 }
 
+function addRest(output: unknown[], json: string): void {
+  const { offset, chunks } = JSON.parse(json) as { offset: number; chunks: unknown[] };
+  output.splice(offset, chunks.length, ...chunks);
+}
+
 /** Lets what the job waits for happen; returns whether it did. */
 async function continues(store: MemoryBackend, outcome: Outcome | undefined, options: InlineOptions): Promise<boolean> {
   if (outcome === undefined) return await runChildren(store, options);
+  if (outcome.outcome === "parked" && "awaited" in outcome && outcome.awaited.some(({ kind }) => kind === "group")) {
+    return await runChildren(store, options);
+  }
   if (outcome.outcome !== "parked" || options.advance === false) return false;
   if ("forMs" in outcome) {
     store.time += outcome.forMs;
@@ -162,24 +186,31 @@ async function continues(store: MemoryBackend, outcome: Outcome | undefined, opt
 }
 
 async function runChildren(store: MemoryBackend, options: InlineOptions): Promise<boolean> {
-  const request = store.request;
-  if (request === undefined) return false;
-  store.spawned.push(...request.jobs);
-  if (options.children === undefined) return false;
+  const { request } = store;
+  if (request !== undefined) store.spawned.push(...request.jobs);
   const run = options.children;
-  const children = await Promise.all(
-    request.jobs.map(async (child, index) => {
-      try {
-        return { index, state: "completed", result: JSON.parse(encode(await run(child))) as unknown };
-      } catch (error) {
-        const { category, message } = failureOf(error);
-        const stored: JobError = { category, message, attempt: 1, at: new Date(store.time).toISOString() };
-        return { index, state: "failed", error: stored };
-      }
-    }),
-  );
-  store.groups.set(request.name, { decided: "well", total: children.length, children });
-  return true;
+  if (run === undefined) return false;
+  const open = [...store.started, ...(request === undefined ? [] : [request])].filter(({ name }) => !store.groups.has(name));
+  for (const { name, jobs } of open) {
+    const children = await Promise.all(jobs.map((child, index) => runChild(store, run, child, index)));
+    store.groups.set(name, { decided: "well", total: children.length, children });
+  }
+  return open.length > 0;
+}
+
+async function runChild(
+  store: MemoryBackend,
+  run: NonNullable<InlineOptions["children"]>,
+  child: ChildJob<unknown>,
+  index: number,
+): Promise<ChildView> {
+  try {
+    return { index, state: "completed", result: JSON.parse(encode(await run(child))) as unknown };
+  } catch (error) {
+    const { category, message } = failureOf(error);
+    const stored: JobError = { category, message, attempt: 1, at: new Date(store.time).toISOString() };
+    return { index, state: "failed", error: stored };
+  }
 }
 
 function jobInfo(job: AnyJob, attempt: number, failures: number, given: Partial<JobInfo> = {}): JobInfo {

@@ -106,7 +106,8 @@ export class Attempts {
     const { workerId, job, core } = running;
     if (core.reason === "released" && outcome.outcome === "released") this.released += 1;
     const checkpoints = core.withDeferred([]);
-    this.report({ workerId, id: job.id, fence: job.fence, outcome, costCents: core.costCents, checkpoints });
+    const streamJson = core.output.close();
+    this.report({ workerId, id: job.id, fence: job.fence, outcome, costCents: core.costCents, checkpoints, streamJson });
   }
 
   /** Frees the slot. */
@@ -115,6 +116,7 @@ export class Attempts {
     running.hasLeft = true;
     clearTimeout(running.timer);
     running.core.end();
+    running.core.output.close();
     this.#running.delete(running);
     if (!running.hasOutcome) this.forget(running.job.id, running.job.fence);
     this.freed.ring();

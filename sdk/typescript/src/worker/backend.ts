@@ -1,20 +1,26 @@
 /** What a running job writes, sent to a server. Every write carries the job's fence. */
 
 import type { Http } from "../client/http.js";
-import type { Backend, Beat, GroupView, SpawnRequest } from "../context/backend.js";
+import type { Backend, Beat, ChildView, GroupView, SpawnRequest, Spawned } from "../context/backend.js";
 import type { Saved } from "../context/order.js";
 import { checkpointsJson } from "../context/order.js";
 import { parkBody } from "../context/waits.js";
-import type { ChildJob } from "../define.js";
 import { ApiError, LeaseLost } from "../errors.js";
 import { cut } from "../failure.js";
-import { childSubmission, submissionOf } from "../submission.js";
-import type { AnyJob } from "../define.js";
+import { childSubmission } from "../submission.js";
 import type { ClaimedJob } from "./protocol.js";
 
 const LOG_LINE_BYTES_MAX = 8192;
 const LOG_LINES_MAX = 1000;
 const PROGRESS_MESSAGE_BYTES_MAX = 1024;
+/** Children in one answer. */
+const PAGE = 1000;
+
+interface ChildrenPage {
+  readonly groups: readonly { readonly group: number; readonly name: string; readonly decided?: string | null; readonly total: number }[];
+  readonly children: readonly (ChildView & { readonly group: number })[];
+  readonly next_cursor?: string | null;
+}
 
 export class HttpBackend implements Backend {
   /** What is sent with the next request, and the request that is under way. */
@@ -74,34 +80,45 @@ export class HttpBackend implements Backend {
     }
   }
 
-  async spawn({ name, strategy, jobs, beside, records }: SpawnRequest): Promise<{ isRunning: boolean }> {
+  /** A repeat adds nothing twice. */
+  async stream(offset: number, chunks: readonly string[]): Promise<void> {
+    const path = `/jobs/${this.job.id}/stream`;
+    const body = `{"fence":${this.job.fence},"worker_id":"${this.workerId}","offset":${offset},"chunks":[${chunks.join(",")}]}`;
+    await this.#write(this.http.ask({ method: "POST", path, body, isRepeatable: true }));
+  }
+
+  async spawn({ name, strategy, jobs, beside, records }: SpawnRequest): Promise<Spawned> {
     const submissions = await Promise.all(jobs.map(childSubmission));
     const now = this.now();
-    const parks = beside.map((awaited) => parkBody([awaited], now));
-    const head = JSON.stringify({ fence: this.job.fence, worker_id: this.workerId, name, strategy, beside: parks.length > 0 ? parks : undefined });
+    const parks = beside?.map((awaited) => parkBody([awaited], now));
+    const park = beside === undefined ? false : undefined;
+    const others = parks === undefined || parks.length === 0 ? undefined : parks;
+    const head = JSON.stringify({ fence: this.job.fence, worker_id: this.workerId, name, strategy, park, beside: others });
     const checkpoints = records.length === 0 ? "" : `,"checkpoints":${checkpointsJson(records)}`;
     const body = `${head.slice(0, -1)}${checkpoints},"jobs":[${submissions.map(({ json }) => json).join(",")}]}`;
     // The same name finds the same group, so that a second request spawns nothing.
     const call = { method: "POST", path: `/jobs/${this.job.id}/children`, body, isRepeatable: true } as const;
-    const answer = await this.#write(this.http.ask<{ parent: { state: string } }>(call));
-    return { isRunning: answer.parent.state === "running" };
+    const answer = await this.#write(this.http.ask<{ parent: { state: string }; children: { id: string }[] }>(call));
+    return { isRunning: answer.parent.state === "running", ids: answer.children.map(({ id }) => id) };
   }
 
+  /** The group as it came with the claim, or as the server has it, page by page. */
   async group(name: string): Promise<GroupView | undefined> {
-    const path = `/jobs/${this.job.id}/children?group=${encodeURIComponent(name)}`;
-    const answer = await this.#write(
-      this.http.ask<{ groups: { name: string; decided?: string | null; total: number }[]; children: GroupView["children"] }>({ method: "GET", path }),
-    );
-    const group = answer.groups.find((one) => one.name === name);
-    return group && { decided: group.decided ?? null, total: group.total, children: answer.children };
-  }
-
-  async submit(job: ChildJob<unknown>, key: string): Promise<string> {
-    const options = { correlationId: this.job.correlation_id ?? undefined, traceparent: this.job.traceparent ?? undefined };
-    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-    const { json } = await submissionOf(job.job as AnyJob, job.payload, { key, ...given, ...job.options });
-    const answer = await this.http.ask<{ id: string }>({ method: "POST", path: "/jobs", body: json, isRepeatable: true });
-    return answer.id;
+    const came = this.job.groups?.find((one) => one.name === name);
+    let group: { group: number; decided?: string | null; total: number } | undefined = came;
+    const children: ChildView[] = [...(came?.children ?? [])];
+    let cursor = came?.next_cursor ?? undefined;
+    while (group === undefined || cursor !== undefined) {
+      const from = cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+      const path = `/jobs/${this.job.id}/children?limit=${PAGE}&group=${encodeURIComponent(name)}${from}`;
+      const answer: ChildrenPage = await this.#write(this.http.ask<ChildrenPage>({ method: "GET", path }));
+      group ??= answer.groups.find((one) => one.name === name);
+      if (group === undefined) return undefined;
+      const { group: number } = group;
+      children.push(...answer.children.filter((child) => child.group === number));
+      cursor = answer.next_cursor ?? undefined;
+    }
+    return { decided: group.decided ?? null, total: group.total, children };
   }
 
   async #write<T>(request: Promise<T>): Promise<T> {

@@ -19,6 +19,8 @@ export interface Report {
   readonly costCents: number;
   /** Checkpoints that are saved in the commit of the outcome. */
   readonly checkpoints: readonly Saved[];
+  /** Output that is written in the commit of the outcome, as JSON. */
+  readonly streamJson?: string | undefined;
 }
 
 const OUTCOMES_MAX = 1000;
@@ -155,14 +157,16 @@ function failureInstead(error: OutcomeAnswer["error"] | ApiError): FailureBody {
 }
 
 function failedInstead(report: Report, error: FailureBody): { report: Report; json: string } {
-  const failed: Report = { ...report, checkpoints: [], outcome: { outcome: "failed", error } };
+  const failed: Report = { ...report, checkpoints: [], streamJson: undefined, outcome: { outcome: "failed", error } };
   return { report: failed, json: bodyOf(failed, 0) };
 }
 
-function bodyOf({ id, fence, outcome, costCents, checkpoints }: Report, now: number): string {
+/** An outcome as it is sent. */
+export function bodyOf({ id, fence, outcome, costCents, checkpoints, streamJson }: Report, now: number): string {
   const cost = costCents === 0 ? "" : `,"cost_cents":${Math.round(costCents)}`;
   const saved = checkpoints.length === 0 ? "" : `,"checkpoints":${checkpointsJson(checkpoints)}`;
-  const head = `{"id":"${id}","fence":${fence},"outcome":"${outcome.outcome}"${cost}${saved}`;
+  const streamed = streamJson === undefined ? "" : `,"stream":${streamJson}`;
+  const head = `{"id":"${id}","fence":${fence},"outcome":"${outcome.outcome}"${cost}${saved}${streamed}`;
   switch (outcome.outcome) {
     case "completed": {
       const result = outcome.resultJson === "null" ? "" : `,"result":${outcome.resultJson}`;

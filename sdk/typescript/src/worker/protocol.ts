@@ -1,7 +1,7 @@
 /** What the worker protocol sends and answers, with the API's own names. */
 
 import type { JobError } from "../errors.js";
-import type { JobInfo } from "../context/backend.js";
+import type { ChildView, JobInfo } from "../context/backend.js";
 import { fromBase64 } from "../submission.js";
 
 /** A job that was claimed. */
@@ -26,6 +26,17 @@ export interface ClaimedJob {
   readonly lease_expires_at?: string | null;
   readonly error?: JobError | null;
   readonly checkpoints: readonly { readonly step: string; readonly value: unknown }[];
+  readonly groups?: readonly ClaimedGroup[];
+}
+
+/** A decided group that came with its job. */
+export interface ClaimedGroup {
+  readonly group: number;
+  readonly name: string;
+  readonly decided: string;
+  readonly total: number;
+  readonly children: readonly ChildView[];
+  readonly next_cursor?: string | null;
 }
 
 export interface ClaimAnswer {

@@ -103,6 +103,7 @@ class Program {
     if ("follow_up" in one) cx.submitOnCompletion(sdktest.child({ program: one["follow_up"] }));
     else if ("progress" in one) await cx.progress(one["progress"], one["message"]);
     else if ("log" in one) await cx.log(...one["log"]);
+    else if ("stream" in one) for (const chunk of one["stream"]) void cx.stream(chunk);
     else if ("cost" in one) cx.cost(one["cost"]);
     else if ("note" in one) note(one["note"]);
     else if ("return" in one) return new Done(one["return"]);

@@ -119,6 +119,9 @@ pub(crate) struct RedriveArgs {
     /// Run every step again instead of continuing after the last checkpoint; for ids
     #[arg(long)]
     reset_checkpoints: bool,
+    /// Run this saved step and those after it again, and keep the steps before it; for a single id
+    #[arg(long, value_name = "STEP", conflicts_with = "reset_checkpoints")]
+    from_step: Option<String>,
     /// Refuse jobs that were redriven already; for ids
     #[arg(long)]
     only_once: bool,
@@ -238,16 +241,17 @@ pub(crate) async fn priority(args: &PriorityArgs) -> anyhow::Result<ExitCode> {
 
 pub(crate) async fn redrive(args: &RedriveArgs) -> anyhow::Result<ExitCode> {
     let RedriveArgs { reset_checkpoints, only_once, .. } = *args;
-    let mut body = RedriveBody { reset_checkpoints, only_once, ..RedriveBody::default() };
-    if args.payload.is_none() && !args.edit {
+    let from_step = args.from_step.clone();
+    let mut body = RedriveBody { reset_checkpoints, only_once, from_step, ..RedriveBody::default() };
+    if args.payload.is_none() && !args.edit && args.from_step.is_none() {
         return run(&args.which, Action::Redrive(body)).await;
     }
     let [id] = args.which.ids.as_slice() else {
-        return Err(Failure::usage("--payload and --edit require a single job id"));
+        return Err(Failure::usage("--from-step, --payload and --edit require a single job id"));
     };
     if let Some(payload) = &args.payload {
         edit::set_payload(&mut body, &content(payload)?, args.content_type.as_deref())?;
-    } else {
+    } else if args.edit {
         let client = args.which.connect.client()?;
         let id = client.job_id(id).await?;
         if !edit::edit(&client, &id, &mut body).await? {

@@ -1,11 +1,14 @@
-//! `windlass signal`: sends a signal to a job; and `windlass release`: schedules jobs that were submitted with `--hold`.
+//! `windlass signal`: sends a signal to a job; `windlass token`: makes a token that reads one; and `windlass release`:
+//! schedules jobs that were submitted with `--hold`.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use windlass_api::actions::{SignalBody, SignalTaken};
 use windlass_api::job::ActedJob;
+use windlass_api::job::details::{Token, TokenBody};
 use windlass_api::json::Json;
+use windlass_api::time::Span;
 
 use crate::commands::jobs::submit::content;
 use crate::connection::client::{Call, ServerClient};
@@ -14,6 +17,7 @@ use crate::error::Failure;
 use crate::exit_code::Exit;
 use crate::output;
 use crate::output::color::Paint;
+use crate::output::text::ago;
 
 /// Arguments of `signal`.
 #[derive(Args)]
@@ -25,6 +29,18 @@ pub(crate) struct SignalArgs {
     /// Value: JSON, or @FILE, or - for standard input; null if not given
     #[arg(value_name = "JSON")]
     value: Option<String>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `token`.
+#[derive(Args)]
+pub(crate) struct TokenArgs {
+    /// Job id, or a prefix or suffix of an id that matches one job
+    id: String,
+    /// How long the token is valid, at most 24h
+    #[arg(long, value_name = "DURATION", default_value = "15m")]
+    expires: Span,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -47,6 +63,18 @@ pub(crate) async fn signal(args: &SignalArgs) -> anyhow::Result<ExitCode> {
     let call = Call::post(&["jobs", &id, "signals", &args.name]).json(&SignalBody { value });
     if let Some(SignalTaken { id, signal }) = client.show(call).await? {
         output::line(&format!("{id}  {} sent", output::escaped(&signal)))?;
+    }
+    Ok(Exit::Done.into())
+}
+
+/// Prints the token alone, so that a script can pass it on.
+pub(crate) async fn token(args: &TokenArgs) -> anyhow::Result<ExitCode> {
+    let client = args.connect.client()?;
+    let id = client.job_id(&args.id).await?;
+    let call = Call::post(&["jobs", &id, "tokens"]).json(&TokenBody { expires: Some(args.expires) });
+    if let Some(Token { token, expires_at }) = client.show(call).await? {
+        output::note(&format!("reads job {id} and its result, ends {}", ago(expires_at, client.now())));
+        output::line(&token)?;
     }
     Ok(Exit::Done.into())
 }

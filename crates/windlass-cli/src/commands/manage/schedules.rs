@@ -14,7 +14,9 @@ use windlass::schedule::{CatchUp, Overlap};
 use windlass_api::expires::Expiry;
 use windlass_api::job::Job;
 use windlass_api::priority::PriorityInput;
-use windlass_api::schedule::{ActedSchedule, JobTemplate, ScheduleBody, SchedulePauseBody, ScheduleView};
+use windlass_api::schedule::{
+    ActedSchedule, JobTemplate, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules,
+};
 use windlass_api::submission::Submission;
 use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
@@ -43,7 +45,13 @@ pub(crate) struct SchedulesArgs {
 #[derive(Subcommand)]
 enum SchedulesCommand {
     /// List schedules with their next runs
-    List(ConnectArgs),
+    List {
+        /// List deleted schedules that can be restored
+        #[arg(long)]
+        deleted: bool,
+        #[command(flatten)]
+        connect: ConnectArgs,
+    },
     /// Show a schedule with its next runs
     Show(NamedArgs),
     /// Create a schedule
@@ -65,7 +73,9 @@ enum SchedulesCommand {
     Resume(NamedArgs),
     /// Submit its job now
     Trigger(NamedArgs),
-    /// Delete a schedule; jobs that it submitted stay
+    /// Create a deleted schedule again; runs that were due in between are skipped
+    Restore(NamedArgs),
+    /// Delete a schedule; jobs that it submitted stay, and it can be restored for 35 days
     Delete {
         /// Do not ask for confirmation
         #[arg(long, short)]
@@ -212,7 +222,13 @@ impl PutArgs {
 pub(crate) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         None => list(&args.connect).await,
-        Some(SchedulesCommand::List(connect)) => list(connect).await,
+        Some(SchedulesCommand::List { deleted: false, connect }) => list(connect).await,
+        Some(SchedulesCommand::List { deleted: true, connect }) => list_deleted(connect).await,
+        Some(SchedulesCommand::Restore(named)) => {
+            let client = named.connect.client()?;
+            let call = at(Call::post(&["schedules", &named.name, "restore"]), named);
+            print_schedule(client.show(call).await?.as_ref(), client.now())
+        }
         Some(SchedulesCommand::Show(named)) => {
             let client = named.connect.client()?;
             let found = client.show(at(Call::get(&["schedules", &named.name]), named)).await?;
@@ -244,7 +260,8 @@ pub(crate) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> 
             if named.connect.json {
                 output::json(&json!({"name": named.name, "deleted": true}))?;
             } else {
-                output::note(&format!("{} is deleted", escaped(&named.name)));
+                let name = escaped(&named.name);
+                output::note(&format!("{name} is deleted; `windlass schedules restore {name}` undoes it"));
             }
             Ok(Exit::Done.into())
         }
@@ -317,8 +334,31 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     finish(&table, "no schedules; `windlass schedules create NAME --every 1h --type TYPE` creates one")
 }
 
+async fn list_deleted(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let found: Option<Schedules> = client.show(Call::get(&["schedules"]).query("deleted", "true")).await?;
+    let Some(Schedules { schedules, .. }) = found else { return Ok(Exit::Done.into()) };
+    let mut table = Table::new(vec![
+        Column::new("SCHEDULE", 0).cut(10),
+        Column::new("TYPE", 2).cut(10),
+        Column::new("WHEN", 3).cut(10),
+        Column::new("DELETED", 1),
+        Column::new("BY", 4).cut(8),
+    ]);
+    for schedule in schedules {
+        table.row(vec![
+            schedule.name.to_string().into(),
+            schedule.job.r#type.to_string().into(),
+            timing(&schedule).into(),
+            or_dash(schedule.deleted_at.map(|at| ago(at, client.now()))).into(),
+            or_dash(schedule.deleted_by).into(),
+        ]);
+    }
+    finish(&table, "no deleted schedules that can be restored")
+}
+
 /// The schedule's timing as text.
-fn timing(schedule: &ScheduleView) -> String {
+pub(crate) fn timing(schedule: &ScheduleView) -> String {
     match (&schedule.cron, schedule.every, schedule.at) {
         (Some(cron), _, _) => format!("{cron} {}", or_dash(schedule.timezone.as_ref())),
         (_, Some(every), _) => format!("every {every}"),

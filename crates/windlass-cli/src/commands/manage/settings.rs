@@ -101,6 +101,15 @@ pub(crate) fn text(text: Option<&String>) -> anyhow::Result<Field<String>> {
     change(text, |text| Ok(text.to_owned()))
 }
 
+/// A JSON Schema from a file.
+pub(crate) fn schema(file: Option<&String>) -> anyhow::Result<Field<Value>> {
+    change(file, |file| {
+        let read =
+            std::fs::read_to_string(file).map_err(|error| Failure::usage(format!("{file}: {error}")))?;
+        serde_json::from_str(&read).map_err(|error| Failure::usage(format!("{file}: {error}")))
+    })
+}
+
 /// One of the API's words.
 pub(crate) fn choice<T: DeserializeOwned>(flag: &str, text: Option<&String>) -> anyhow::Result<Field<T>> {
     change(text, |text| {

@@ -1,8 +1,11 @@
-//! `windlass stats`: job counts, from the server or directly from the store.
+//! `windlass stats`: job counts, from the server or directly from the store; with `--range` what happened over time.
+
+mod history;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use self::history::RangeArgs;
 use clap::Args;
 use serde_json::json;
 use windlass::store::caller::Caller;
@@ -23,6 +26,8 @@ pub(crate) struct StatsArgs {
     #[arg(long, env = "WINDLASS_STORE", value_name = "ADDRESS")]
     store: Option<String>,
     #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
     connect: ConnectArgs,
 }
 
@@ -31,6 +36,11 @@ pub(crate) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     let store = args.store.as_ref().filter(|_| args.connect.url.is_none() && args.connect.profile.is_none());
     let (queues, more): (Vec<_>, _) = if let Some(store) = store {
         let store = StoreArgs { store: store.clone() }.open(Missing::Refuse)?;
+        if args.range.is_given() {
+            let shown = history::stored(&store, &args.range, args.connect.json).await;
+            store.close();
+            return shown;
+        }
         let totals = store.totals(&Caller::local()).await?;
         store.close();
         let queues = totals.queues.iter().map(|(name, by_state)| (name.to_string(), counts(by_state)));
@@ -40,6 +50,8 @@ pub(crate) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
             return Ok(Exit::Done.into());
         }
         (queues.collect(), 0)
+    } else if args.range.is_given() {
+        return history::served(&args.connect.client()?, &args.range).await;
     } else {
         let asked = args.connect.client()?.show::<Stats>(Call::get(&["stats"])).await?;
         let Some(stats) = asked else { return Ok(Exit::Done.into()) };

@@ -26,6 +26,12 @@ pub(crate) struct TypeFlags {
     /// Custom event name for exhausted retries in the audit trail
     #[arg(long, value_name = "NAME")]
     exhausted_event: Option<String>,
+    /// File with the JSON Schema of payloads, which submissions must match
+    #[arg(long, value_name = "FILE")]
+    payload_schema: Option<String>,
+    /// File with the JSON Schema of results, which completions must match
+    #[arg(long, value_name = "FILE")]
+    result_schema: Option<String>,
     #[command(flatten)]
     defaults: DefaultsArgs,
 }
@@ -91,6 +97,8 @@ impl Kind for TypeFlags {
             timeouts: self.defaults.timeouts()?,
             priority: self.defaults.priority()?,
             retention: self.defaults.retention()?,
+            payload_schema: settings::schema(self.payload_schema.as_ref())?,
+            result_schema: settings::schema(self.result_schema.as_ref())?,
         })
     }
 }
@@ -101,6 +109,8 @@ fn lines(set: &TypeSettingsView) -> Vec<Line> {
         rate_line("rate", set.rate),
         line("success-event", set.success_event.as_ref()),
         line("exhausted-event", set.exhausted_event.as_ref()),
+        line("payload-schema", set.payload_schema.as_ref()),
+        line("result-schema", set.result_schema.as_ref()),
     ];
     settings.extend(default_lines(set.priority, set.retry.as_ref(), &set.timeouts, &set.retention));
     settings

@@ -1,4 +1,4 @@
-//! `windlass webhooks`: the secrets that sign callbacks and pushes.
+//! `windlass webhooks`: the secrets that sign callbacks, pushes and alerts.
 
 use std::process::ExitCode;
 
@@ -21,12 +21,16 @@ pub(crate) enum WebhooksCommand {
 
 /// Arguments of `webhooks secret`.
 #[derive(Args)]
+#[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 pub(crate) struct SecretArgs {
     /// The receiver's address; its query is ignored.
     url: String,
     /// The secret for pushed jobs, instead of the one for callbacks.
     #[arg(long)]
     push: bool,
+    /// The secret for messages of alerts, instead of the one for callbacks.
+    #[arg(long, conflicts_with = "push")]
+    alert: bool,
     #[command(flatten)]
     store: StoreArgs,
     /// The tenant; `default` if not given.
@@ -42,7 +46,11 @@ pub(crate) struct SecretArgs {
 
 pub(crate) async fn webhooks(command: &WebhooksCommand) -> anyhow::Result<ExitCode> {
     let WebhooksCommand::Secret(args) = command;
-    let purpose = if args.push { Purpose::Push } else { Purpose::Callback };
+    let purpose = match (args.push, args.alert) {
+        (true, _) => Purpose::Push,
+        (_, true) => Purpose::Alert,
+        _ => Purpose::Callback,
+    };
     let endpoint =
         Endpoint::new(purpose, &args.url).map_err(|error| anyhow::anyhow!("the address {error}"))?;
     let store = args.store.open(Missing::Create)?;

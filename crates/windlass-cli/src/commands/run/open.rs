@@ -20,8 +20,19 @@ pub(crate) struct OpenArgs {
 }
 
 /// The pages that can be named.
-const PAGES: [&str; 10] =
-    ["jobs", "queues", "types", "workers", "schedules", "dead", "audit", "tenants", "settings", "docs"];
+const PAGES: [&str; 11] = [
+    "jobs",
+    "queues",
+    "types",
+    "workers",
+    "schedules",
+    "dead",
+    "audit",
+    "tenants",
+    "settings",
+    "docs",
+    "docs/guides",
+];
 
 pub(crate) async fn open(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     let address = args.connect.connection()?.url;

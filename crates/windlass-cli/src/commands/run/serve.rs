@@ -47,6 +47,9 @@ pub(crate) struct ServeArgs {
     /// A proxy in front of this server terminates TLS.
     #[arg(long, env = "WINDLASS_BEHIND_PROXY", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
     behind_proxy: bool,
+    /// Sites whose pages may read jobs with tokens, each with scheme and host; several are separated by commas.
+    #[arg(long, env = "WINDLASS_BROWSER_ORIGINS", value_delimiter = ',', value_parser = origin, value_name = "ORIGIN")]
+    browser_origins: Vec<String>,
     /// How long to retry if the database cannot be reached at startup, such as 60s.
     #[arg(long, env = "WINDLASS_WAIT_FOR_STORE", default_value = "0s", value_name = "DURATION")]
     wait_for_store: Span,
@@ -62,6 +65,18 @@ pub(crate) struct ServeArgs {
     log: LogArgs,
 }
 
+/// Reads an origin as browsers send it: a scheme and a host, without a path.
+fn origin(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_origin =
+        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', '?', '#', ' ', '@']));
+    if is_origin && text == text.to_ascii_lowercase() {
+        return Ok(text.to_owned());
+    }
+    Err("an origin has a scheme and a host, in lower case and without a path: https://shop.example"
+        .to_owned())
+}
+
 impl ServeArgs {
     /// The listener's options.
     pub(crate) fn options(&self) -> anyhow::Result<Options> {
@@ -71,7 +86,9 @@ impl ServeArgs {
             _ => anyhow::bail!("tls_cert and tls_key must be set together: one of them is missing"),
         };
         let store = StorePlace::from_address(&self.store.store);
-        Ok(Options { listen: self.listen, tls, behind_proxy: self.behind_proxy, store, ..Options::default() })
+        let browser_origins = self.browser_origins.clone();
+        let (listen, behind_proxy) = (self.listen, self.behind_proxy);
+        Ok(Options { listen, tls, behind_proxy, store, browser_origins, ..Options::default() })
     }
 
     /// Prints the dashboard's address and a first command for a person at a terminal.

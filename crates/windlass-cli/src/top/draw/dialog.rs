@@ -77,7 +77,7 @@ fn draw_details(frame: &mut Frame<'_>, area: Rect, details: &Details, theme: The
     frame.render_widget(Clear, area);
     let width = usize::from(area.width);
     let keys =
-        if details.job.is_some() { " Esc back · p suspend · r redrive · c cancel " } else { " Esc back " };
+        if details.job.is_some() { " Esc back · p suspend · r retry · c cancel " } else { " Esc back " };
     let block = frame_of(&cut(&details.title, width.saturating_sub(4)), theme.frame(true))
         .title_bottom(Line::styled(keys, theme.faint()).right_aligned());
     let lines: Vec<Line<'_>> = details

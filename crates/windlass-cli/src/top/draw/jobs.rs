@@ -31,7 +31,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pan
     let (when, what) = match pane {
         Pane::Running => ("running", "progress"),
         Pane::Suspended => ("since", "by"),
-        Pane::Queues | Pane::Failures => ("ago", "error"),
+        _ => ("ago", "error"),
     };
     let mut titles = vec![Line::from("id"), Line::from("type")];
     let mut widths = vec![Constraint::Length(8), Constraint::Length(kind_width)];
@@ -95,7 +95,7 @@ fn since(job: &Job, pane: Pane) -> windlass::clock::Timestamp {
     match pane {
         Pane::Running => job.started_at.map_or(job.updated_at.0, |at| at.0),
         Pane::Suspended => job.suspended_at.map_or(job.updated_at.0, |at| at.0),
-        Pane::Queues | Pane::Failures => failed_at(job),
+        _ => failed_at(job),
     }
 }
 
@@ -105,7 +105,7 @@ fn last(job: &Job, pane: Pane, theme: Theme) -> Line<'static> {
             job.progress.as_ref().map_or(Line::styled("·", theme.faint()), |progress| bar(progress, theme))
         }
         Pane::Suspended => Line::from(job.suspended_by.clone().unwrap_or_default()),
-        Pane::Queues | Pane::Failures => {
+        _ => {
             let error = job.error.as_ref();
             let code =
                 error.and_then(|error| error.code.as_ref()).map_or(String::new(), |code| format!("{code} "));

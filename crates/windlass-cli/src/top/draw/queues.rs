@@ -13,6 +13,7 @@ use super::head::LONG;
 use crate::top::app::{Pane, Screen};
 use crate::top::format::{age, columns, count_or_dot, cut};
 use crate::top::model::FAILED;
+use crate::top::sort::TimeRange;
 use crate::top::theme::Theme;
 
 /// A column of numbers.
@@ -21,7 +22,7 @@ struct Column {
     width: u16,
     /// Minimum columns of the screen to show it.
     from: u16,
-    text: fn(&Queue) -> String,
+    text: fn(&Queue, TimeRange) -> String,
     style: fn(&Queue, Theme) -> Style,
 }
 
@@ -34,65 +35,65 @@ const COLUMNS: [Column; 11] = [
         title: "ready",
         width: 6,
         from: 0,
-        text: |queue| depth(queue, &[JobState::Scheduled]),
+        text: |queue, _| depth(queue, &[JobState::Scheduled]),
         style: plain,
     },
     Column {
         title: "running",
         width: 7,
         from: 0,
-        text: |queue| depth(queue, &[JobState::Running]),
+        text: |queue, _| depth(queue, &[JobState::Running]),
         style: |_, theme| theme.busy(),
     },
     Column {
         title: "blocked",
         width: 7,
         from: 90,
-        text: |queue| depth(queue, &[JobState::Pending, JobState::Waiting, JobState::Created]),
+        text: |queue, _| depth(queue, &[JobState::Pending, JobState::Waiting, JobState::Created]),
         style: plain,
     },
     Column {
         title: "delayed",
         width: 7,
         from: 80,
-        text: |queue| depth(queue, &[JobState::Delayed]),
+        text: |queue, _| depth(queue, &[JobState::Delayed]),
         style: plain,
     },
     Column {
         title: "retrying",
         width: 8,
         from: 70,
-        text: |queue| depth(queue, &[JobState::Retrying]),
+        text: |queue, _| depth(queue, &[JobState::Retrying]),
         style: |queue, theme| warned(queue, &[JobState::Retrying], theme),
     },
     Column {
         title: "suspended",
         width: 9,
         from: 110,
-        text: |queue| depth(queue, &[JobState::Suspended]),
+        text: |queue, _| depth(queue, &[JobState::Suspended]),
         style: |queue, theme| warned(queue, &[JobState::Suspended], theme),
     },
-    Column { title: "failed", width: 6, from: 0, text: |queue| depth(queue, &FAILED), style: troubled },
+    Column { title: "failed", width: 6, from: 0, text: |queue, _| depth(queue, &FAILED), style: troubled },
     Column { title: "oldest", width: 7, from: 0, text: oldest, style: aged },
     Column {
-        title: "in/min",
+        title: "in",
         width: 6,
         from: 100,
-        text: |queue| count_or_dot(queue.rates.last_minute.submitted),
+        text: |queue, range| count_or_dot(range.of(&queue.rates).submitted),
         style: plain,
     },
     Column {
-        title: "out/min",
+        title: "out",
         width: 7,
         from: 0,
-        text: |queue| count_or_dot(queue.rates.last_minute.completed),
+        text: |queue, range| count_or_dot(range.of(&queue.rates).completed),
         style: plain,
     },
     Column {
         title: "run p95",
         width: 7,
         from: 120,
-        text: |queue| queue.rates.last_minute.ran.p95.map_or("·".to_owned(), |span| age(span.0)),
+        text: |queue, range| range.of(&queue.rates).ran.p95.map_or("·".to_owned(), |span| age(span.0)),
         style: plain,
     },
 ];
@@ -109,7 +110,7 @@ fn troubled(queue: &Queue, theme: Theme) -> Style {
     if queue.depth.sum(&FAILED) > 0 { theme.bad() } else { theme.faint() }
 }
 
-fn oldest(queue: &Queue) -> String {
+fn oldest(queue: &Queue, _: TimeRange) -> String {
     queue.oldest_age.map_or("·".to_owned(), |span| age(span.0))
 }
 
@@ -137,7 +138,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
         let style = if queue.paused.is_some() { theme.warning() } else { theme.strong() };
         let mut cells = vec![Line::styled(name, style)];
         cells.extend(columns_shown.iter().map(|column| {
-            let text = (column.text)(queue);
+            let text = (column.text)(queue, screen.range);
             let style = if text == "·" { theme.faint() } else { (column.style)(queue, theme) };
             Line::styled(text, style).alignment(Alignment::Right)
         }));

@@ -82,7 +82,7 @@ fn a_large_terminal_shows_everything_at_once() {
     // Where there is width but no height, two lists stand beside each other.
     let low = lines(&screen, 160, 38);
     assert!(
-        low.iter().any(|line| line.contains("Running") && line.contains("Failures")),
+        low.iter().any(|line| line.contains("╭ Running") && line.contains("╭ Failures")),
         "{}",
         low.join("\n")
     );
@@ -90,7 +90,7 @@ fn a_large_terminal_shows_everything_at_once() {
     assert_shows(&lines(&screen, 200, 60), &["Suspended 1", "order.approve"]);
     let tall = lines(&screen, 100, 50);
     assert!(
-        !tall.iter().any(|line| line.contains("Running") && line.contains("Suspended")),
+        !tall.iter().any(|line| line.contains("╭ Running") && line.contains("╭ Suspended")),
         "{}",
         tall.join("\n")
     );

@@ -115,3 +115,43 @@ async fn without_a_terminal_or_a_server_it_says_what_to_do() {
     terminal.shows(&["no server at 127.0.0.1:1", "windlass serve"]).await;
     terminal.is_left_clean(6).await;
 }
+
+#[tokio::test]
+async fn workers_types_schedules_and_errors_have_their_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = busy(&folder).await;
+    let schedule = json!({"every": "1h", "job": {"type": "email.send", "queue": "mail"}});
+    let put = server.request("PUT", "/schedules/hourly").json(&schedule).send().await;
+    assert_eq!(put.status, 200);
+    let terminal = watch(&server, 120, 40).await;
+    terminal.shows(&["exports", "5 Workers"]).await;
+    terminal.press(&["5"]).await;
+    terminal.shows(&["takes", "order.export of exports"]).await;
+    terminal.press(&["6"]).await;
+    terminal.shows(&["Types 2", "last minute", "email.send"]).await;
+    terminal.press(&["s", "t"]).await;
+    terminal.shows(&["by type", "last hour"]).await;
+    terminal.press(&["7"]).await;
+    terminal.shows(&["Schedules 1", "hourly", "every 1h"]).await;
+    terminal.press(&["r"]).await;
+    terminal.shows(&["Run schedule hourly now?"]).await;
+    terminal.press(&["y"]).await;
+    terminal.shows(&["hourly submitted"]).await;
+    terminal.press(&["8", "r"]).await;
+    terminal.shows(&["Retry 1 job of type order.export?", "no such customer"]).await;
+    terminal.press(&["y"]).await;
+    terminal.shows(&["1 job is retried", "no failed jobs that nobody has retried"]).await;
+    // A click on the tab of failures, then on its row, opens it with its payload.
+    let shown = terminal.text().await;
+    let (row, line) = shown.lines().enumerate().find(|(_, line)| line.contains("3 Failures")).unwrap();
+    let column = line.find("3 Failures").unwrap() + 1;
+    terminal.press(&["-l", &format!("\u{1b}[<0;{column};{}M", row + 1)]).await;
+    let shown = terminal.shows(&["Enter why"]).await;
+    let row =
+        shown.lines().position(|line| line.contains("order.export") && line.contains("failed")).unwrap();
+    terminal.press(&["-l", &format!("\u{1b}[<0;10;{}M", row + 1)]).await;
+    terminal.shows(&["Payload", "null", "Esc back"]).await;
+    terminal.press(&["C-c"]).await;
+    terminal.is_left_clean(0).await;
+    server.stop().await;
+}

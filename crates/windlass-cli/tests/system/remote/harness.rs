@@ -1,25 +1,16 @@
 //! Clients with workers, each with its own server on a real port. Tests with virtual time stay embedded: a network cannot
 //! run in virtual time.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tempfile::TempDir;
-use tokio::time::Instant;
 use windlass::client::Client;
-use windlass::clock::{Clock, Timestamp};
-use windlass::entropy::Entropy;
-use windlass::job::{AttemptOutcome, JobId};
 use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::environment::StoreOptions;
 use windlass::testing::TestClient;
-use windlass::worker::Worker;
 use windlass_testkit::InProcessServer;
 
+use super::bench::store_in_virtual_time;
 pub(super) use super::follow::*;
-use super::job_types::Fill;
-use crate::fixture::{On, START};
+use crate::fixture::On;
 
 /// A queue behind a server, and whose workers run.
 pub(super) struct Bench {
@@ -30,15 +21,6 @@ pub(super) struct Bench {
     kept: Client,
     _server: Option<InProcessServer>,
     _files: Option<TempDir>,
-}
-
-/// Tokio's clock, which jumps when everybody waits.
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(START).plus(self.0.elapsed())
-    }
 }
 
 /// A queue that is reached through a server.
@@ -74,47 +56,12 @@ impl Bench {
         Bench { client: client.clone(), address: "memory:".into(), kept: client, _server: None, _files: None }
     }
 
-    pub(super) fn worker(&self) -> Worker {
-        Worker::new(&self.client)
-    }
-
-    /// Gives a wrong implementation time to act, in virtual time.
-    pub(super) async fn let_time_pass(&self) {
-        if self.address == "memory:" {
-            tokio::time::sleep(Duration::from_secs(20)).await;
-        }
-    }
-
-    /// Waits until all notifications have been processed: a job of another worker comes and goes.
-    pub(super) async fn settle(&self) {
-        self.let_time_pass().await;
-        let sentinel = self.client.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
-        let quick = |_: Fill| async { anyhow::Ok(String::new()) };
-        let other = Started::new(self.worker().queue("sentinel", 1).handle(quick));
-        sentinel.result(PROMPTLY).await.unwrap();
-        other.stop().await;
-    }
-
-    pub(super) async fn job(&self, id: JobId) -> Snapshot {
-        self.client.job(id).snapshot().await.unwrap().expect("the job is there")
-    }
-
-    /// How each ended attempt of a job ended.
-    pub(super) async fn outcomes(&self, id: JobId) -> Vec<AttemptOutcome> {
-        outcomes(&self.client, id).await
-    }
-
     /// Every invariant holds; ends the store.
     pub(super) async fn verify(self) {
         verify(&self.kept).await;
         self.client.close();
         self.kept.close();
     }
-}
-
-fn store_in_virtual_time() -> Store {
-    let clock = Arc::new(TokioClock(Instant::now()));
-    Store::open_in("memory:", Environment::new(clock, Entropy::seeded(1), StoreOptions::default())).unwrap()
 }
 
 /// A queue with a clock that moves when told to, behind a server.

@@ -2,7 +2,8 @@
 
 use windlass::error::{ActError, FieldProblem, SubmitError};
 use windlass::job::{
-    ErrorCause, Failure, JitterMode, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode, Tenant,
+    ErrorCause, Failure, JitterMode, JobState, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode,
+    Tenant,
 };
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Suspend};
@@ -16,9 +17,10 @@ use windlass::store::documents::config::{
     PartialTimeouts, QueueSettings, Retention, TenantSettings, TypeSettings,
 };
 use windlass::store::environment::StoreOptions;
-use windlass::{Api, Client, Store};
+use windlass::{Api, Client, Cx, Store, Worker};
 use windlass_testkit::InProcessServer;
 
+use super::job_types::{Greet, greet};
 use crate::fixture::{On, secs};
 
 /// Model: setting-levels, error-record, pending-suspension, retention. Suspensions, causes, limits, traces and retention come through unchanged.
@@ -70,6 +72,44 @@ async fn what_the_server_shows_is_read_back_whole() {
     let answer = remote.finish(&me, worker, vec![report]).await.unwrap();
     assert!(matches!(answer[..], [Finish::Applied(_)]), "{answer:?}");
     same(&kept, &*remote, id).await;
+    server.stop().await;
+}
+
+/// Model: partial-output. What a handler streams through a server is what its readers get through the server, and in the store.
+#[tokio::test]
+async fn output_is_streamed_and_followed_through_a_server() {
+    let (_files, address) = On::Sqlite.address();
+    let kept = Store::open(&address, StoreOptions::default()).unwrap();
+    let server = InProcessServer::new(kept.clone());
+    let client = Client::connect(&server.url, StoreOptions::default()).unwrap();
+    let words: Vec<String> = (0..300).map(|number| format!("{number} ")).collect();
+    let written = words.clone();
+    let handler = move |job: Greet, cx: Cx| {
+        let words = written.clone();
+        async move {
+            for word in &words {
+                cx.stream(word).await?;
+            }
+            cx.step("saved", async { anyhow::Ok(()) }).await?;
+            cx.stream(&serde_json::json!({"words": words.len()})).await?;
+            anyhow::Ok(job.name)
+        }
+    };
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let worker = Worker::new(&client).handle(handler);
+    let working = tokio::spawn(async move { worker.run_until(async { drop(stopped.await) }).await.unwrap() });
+    let job = client.submit(greet("a")).await.unwrap();
+    let (mut stream, mut texts) = (job.stream(), Vec::new());
+    while let Some(chunk) = stream.next().await.unwrap() {
+        texts.push(chunk.text());
+    }
+    assert_eq!(stream.ended(), Some(JobState::Completed));
+    assert_eq!(texts.pop().unwrap(), r#"{"words":300}"#);
+    assert_eq!(texts, words);
+    let stored = kept.stream(&Caller::local(), job.id(), 0, 1_000, secs(0)).await.unwrap().unwrap();
+    assert_eq!((stored.chunks.len(), stored.last), (301, 301));
+    drop(stop);
+    working.await.unwrap();
     server.stop().await;
 }
 

@@ -63,6 +63,19 @@ async fn a_job_is_posted_with_its_facts_and_completed_with_the_answer() {
     office.close().await;
 }
 
+/// The name of the push worker begins with `push`, and a worker's name may not be longer than a queue's.
+#[tokio::test]
+async fn a_queue_with_the_longest_name_is_pushed() {
+    let mut receiver = Receiver::answering(answer("200 OK", "1")).await;
+    let office = CallingStore::open();
+    let queue = "q".repeat(windlass::limits::NAME_CHARS_MAX);
+    office.push(&queue, Some(Push::to(receiver.url()))).await;
+    let id = office.submit(job(&queue, "{}")).await;
+    receiver.request().await;
+    assert_eq!(office.outcome(id).await, (JobState::Completed, None));
+    office.close().await;
+}
+
 /// Verifies a request with the reference implementation.
 pub(crate) fn verify(request: &Request, secret: &str) {
     assert!(is_signed(request, secret), "{:?}", request.line);

@@ -224,8 +224,10 @@ async fn a_group_is_spawned_together_with_checkpoints(t: &Fixture) {
         strategy: GroupStrategy::CollectAll,
         jobs: vec![new_job("child"); count],
     };
-    let options =
-        |value: &str| SpawnOptions { writes: vec![checkpoint("children:", value)], parks: Vec::new() };
+    let options = |value: &str| SpawnOptions {
+        writes: vec![checkpoint("children:", value)],
+        ..SpawnOptions::default()
+    };
     let too_large = options(&"1".repeat(limits::PAYLOAD_BYTES_DEFAULT + 1));
     let before = t.everything().await;
     t.store.spawn_with(&t.me, lease_ref(&claimed), group(1), too_large).await.unwrap_err();

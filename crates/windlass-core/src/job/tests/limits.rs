@@ -180,3 +180,14 @@ fn a_payload_is_never_shown() {
     let shown = format!("{:?}", Payload::json(r#"{"secret":1}"#));
     assert_eq!(shown, "Payload(12 bytes of application/json)");
 }
+
+/// A claim that finds no token waits until the time that the bucket names: there is one then, and none before.
+#[test]
+fn a_token_is_there_when_it_was_announced_and_not_before() {
+    for count in [3, 7, 11] {
+        let empty = Bucket::full(Rate::new(count, Duration::from_secs(1)), at(0)).without(count);
+        let next = empty.next_at();
+        let before = next.minus(Duration::from_millis(1));
+        assert_eq!((empty.at(next).tokens(), empty.at(before).tokens()), (1, 0), "{count} in a second");
+    }
+}

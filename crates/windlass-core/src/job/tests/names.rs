@@ -62,3 +62,24 @@ fn each_action_has_one_word() {
         assert_eq!(serde_json::to_value(action).unwrap(), action.as_str());
     }
 }
+
+/// Words that the API shows.
+#[test]
+fn needs_and_jitter_have_the_words_of_the_model() {
+    assert_eq!([Need::After, Need::AfterAny].map(Need::as_str), ["after", "after_any"]);
+    assert_eq!([JitterMode::Random, JitterMode::Hashed].map(JitterMode::as_str), ["random", "hashed"]);
+    let id = JobId::from_bytes([7; 16]);
+    let all = [NeededBy::Parent(id), NeededBy::Dependent(id), NeededBy::Dependents(id)];
+    assert_eq!(all.map(NeededBy::as_str), ["parent", "dependent", "dependents"]);
+    assert!(all[0].to_string().ends_with("its parent, has not finished and needs it"), "{}", all[0]);
+    assert!(all[2].to_string().contains("delete those first"), "{}", all[2]);
+}
+
+/// A policy is stored without what every policy had before.
+#[test]
+fn only_a_jitter_that_is_not_random_is_stored() {
+    let stored =
+        |jitter_mode| serde_json::to_value(RetryPolicy { jitter_mode, ..RetryPolicy::standard() }).unwrap();
+    assert_eq!(stored(JitterMode::Random).get("jitter_mode"), None);
+    assert_eq!(stored(JitterMode::Hashed)["jitter_mode"], "hashed");
+}

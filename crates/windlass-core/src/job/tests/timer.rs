@@ -1,6 +1,7 @@
 //! What time alone does, and which of two things that are due comes first.
 
 use super::*;
+use crate::clock::Leap;
 use crate::job::{spared, timer};
 
 fn expired() -> Timestamp {
@@ -220,4 +221,26 @@ fn a_start_limit_waits_after_a_jump() {
     assert_eq!(kept.start_by(), Some(at(500)));
     assert_eq!((spared(&kept, at(100), &grace), timer(&kept, at(100), &grace, 0.5)), (None, None));
     assert!(timer(&kept, at(500), &grace, 0.5).is_some());
+}
+
+/// Model: store-time. Time that the store's clock skipped counts neither as running nor as waiting to be started, and is added once.
+#[test]
+fn time_that_was_skipped_is_added_to_deadlines_once() {
+    let leap = Leap { from: at(100), to: at(7_300) };
+    let grace = Grace { leap, ..Grace::default() };
+    // Half an hour to run, of which 100 s had passed.
+    let job = leased(100_000, 1_800, 200_000);
+    assert_eq!(spared(&job, at(1_799), &grace), None, "the deadline has not come yet");
+    let kept = spared(&job, at(7_300), &grace).expect("it gets what it could not use");
+    assert_eq!(kept.lease.map(|lease| lease.deadline_at), Some(at(9_000)));
+    assert_eq!((timer(&kept, at(8_999), &grace, 0.5), spared(&kept, at(9_000), &grace)), (None, None));
+    assert!(matches!(timer(&kept, at(9_000), &grace, 0.5), Some(JobEvent::Fail { .. })));
+    let later = with(job, |job| job.started_at = Some(at(7_300)));
+    assert_eq!(spared(&later, at(7_400), &grace), None, "it was started after the leap");
+
+    let waiting = spared(&to_start_within(600), at(7_300), &grace).expect("it gets what nobody could use");
+    assert_eq!(waiting.start_by(), Some(at(7_800)));
+    assert_eq!(spared(&waiting, at(7_800), &grace), None);
+    assert!(timer(&waiting, at(7_800), &grace, 0.5).is_some());
+    assert_eq!(spared(&to_start_within(60), at(7_300), &grace), None, "its time was over before");
 }

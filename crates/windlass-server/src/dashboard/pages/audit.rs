@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::State as AxumState;
 use axum::response::Response;
 use serde_json::Value;
 use windlass::audit::{AuditEvent, Record};
@@ -14,11 +13,11 @@ use windlass::store::engine::RecordQuery;
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::parts::components::{JobLink, SeverityMark};
+use crate::dashboard::parts::filter;
+use crate::dashboard::parts::format::worker_name;
 use crate::dashboard::parts::format::{Moment, line, span};
-use crate::dashboard::parts::worker_name::worker_name;
-use crate::dashboard::requests::form::{Fields, Query, address};
-use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::{Dashboard, parts::filter};
+use crate::dashboard::requests::context::PageContext;
+use crate::dashboard::requests::form::{Fields, address};
 
 /// A record as a table row.
 pub(in crate::dashboard) struct RecordRow {
@@ -126,19 +125,15 @@ const VIEWS: [(&str, &[(&str, &str)]); 4] = [
 ];
 
 /// `GET /audit`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
-    let config = board.store().config(&visitor.caller).await?;
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, config } = &context;
     let before: Option<u64> = query.get("before").and_then(|text| text.parse().ok());
-    let wanted = wanted(&query)?;
+    let wanted = wanted(query)?;
     let found = board.0.tail.page(board.store(), &visitor.caller, &wanted, before).await?;
     let pairs = || NAMES.into_iter().filter_map(|name| Some((name, query.text(name)?)));
     let now = board.now();
     let text = |name: &str| query.text(name).unwrap_or_default();
-    let layout = Layout::of(&board, &visitor, &config, "audit", "Audit trail");
+    let layout = context.layout("audit", "Audit trail");
     let asked: Vec<(&str, String)> = pairs().collect();
     let view = |(name, wanted): (&'static str, &[(&'static str, &str)])| {
         let is_this =
@@ -151,7 +146,7 @@ pub(in crate::dashboard) async fn page(
         is_filtered: !views.iter().any(|(_, _, is_this)| *is_this),
         views,
         layout: if before.is_some() { Layout { live: String::new(), ..layout } } else { layout },
-        rows: found.records.iter().map(|record| RecordRow::of(record, now).naming(&config)).collect(),
+        rows: found.records.iter().map(|record| RecordRow::of(record, now).naming(config)).collect(),
         events: AuditEvent::ALL.iter().map(|event| event.as_str()).collect(),
         event: text("event"),
         actor: text("actor"),

@@ -1,28 +1,34 @@
 //! Job types: throughput, durations, failures and their causes.
 
+pub(in crate::dashboard) mod type_settings;
+
 use askama::Template;
-use axum::extract::{Path, State as AxumState};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType};
 use windlass::store::caller::Permission;
 use windlass::store::command::pause::PauseTarget;
 use windlass::store::filter::{Filter, Order};
+use windlass::store::query::history::Part;
 use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
 
-use crate::dashboard::page::{Layout, PageError, PauseView, show};
-use crate::dashboard::pages::queues::{Depth, Unknown, depths, pause_or_resume};
-use crate::dashboard::parts::chart::{self, BarChart, LineChart};
+use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
+use crate::dashboard::pages::job_types::type_settings::TypeSettingsView;
+use crate::dashboard::pages::limits;
+use crate::dashboard::pages::queues::{Depth, PAUSE_UNDONE, Unknown, depths};
+use crate::dashboard::parts::chart;
 use crate::dashboard::parts::failure::{self, Group};
-use crate::dashboard::parts::format::{at_most, compact, percent, real, span};
+use crate::dashboard::parts::format::{at_most, compact, percent, real};
+use crate::dashboard::parts::history::HistoryView;
 use crate::dashboard::parts::job_row::Row;
 use crate::dashboard::parts::pager::{self, Pager};
-use crate::dashboard::requests::form::{Form, Query, segment};
-use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::parts::sorting::Sorting;
+use crate::dashboard::requests::context::{FormContext, PageContext};
+use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::resume;
-use crate::dashboard::{Dashboard, pages::limits};
 
 /// A type as a table row.
 struct TypeRow {
@@ -44,9 +50,10 @@ struct TypeRow {
 }
 
 #[derive(Template)]
-#[template(path = "types.html")]
+#[template(path = "types/types.html")]
 struct Types {
     layout: Layout,
+    sorting: Sorting,
     lines: Vec<TypeRow>,
     total: usize,
     pager: Pager,
@@ -54,6 +61,30 @@ struct Types {
 
 fn time(time: Option<std::time::Duration>) -> String {
     time.map_or("–".to_owned(), at_most)
+}
+
+/// The columns that the list can be sorted by.
+const COLUMNS: [&str; 9] = ["open", "running", "rate", "failing", "p50", "p95", "p99", "failed", "dead"];
+
+/// What a type has in a column. A type without runs comes last.
+fn sort_value(info: &TypeInfo, column: &str, now: Timestamp) -> f64 {
+    let hour = chart::hour(&info.minutes, now);
+    let sum = chart::total(&hour);
+    let of = |state: JobState| info.depth.get(&state).copied().unwrap_or(0);
+    let ran = |share| sum.ran.percentile(share).map_or(-1.0, |time| time.as_secs_f64());
+    match column {
+        "open" => {
+            real(info.depth.iter().filter(|(state, _)| !state.is_final()).map(|(_, number)| *number).sum())
+        }
+        "running" => real(of(JobState::Running)),
+        "rate" => real(chart::ended(&chart::total(hour.iter().rev().skip(1).take(5)))),
+        "failing" => percent(chart::bad(&sum), chart::ended(&sum)).unwrap_or(-1.0),
+        "p50" => ran(0.5),
+        "p95" => ran(0.95),
+        "p99" => ran(0.99),
+        "failed" => real(sum.failed + sum.dead_letter),
+        _ => real(of(JobState::DeadLetter)),
+    }
 }
 
 fn line(info: &TypeInfo, now: Timestamp) -> TypeRow {
@@ -82,18 +113,16 @@ fn line(info: &TypeInfo, now: Timestamp) -> TypeRow {
 }
 
 /// `GET /types`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, .. } = &context;
     let infos = board.store().job_types(&visitor.caller).await?;
-    let config = board.store().config(&visitor.caller).await?;
     let now = board.now();
-    let place = ("/types", "type");
-    let infos = pager::page(infos, |info| info.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
+    let sorting = Sorting::of(query, "/types", &COLUMNS);
+    let sorted = (&sorting, |info: &TypeInfo, column: &str| sort_value(info, column, now));
+    let infos = pager::sortable(infos, |info| info.name.as_str(), query, ("/types", "type"), sorted);
     let page = Types {
-        layout: Layout::of(&board, &visitor, &config, "types", "Types").with_flash(&query),
+        sorting,
+        layout: context.layout("types", "Types"),
         lines: infos.shown.iter().map(|info| line(info, now)).collect(),
         total: infos.total,
         pager: infos.pager,
@@ -102,7 +131,7 @@ pub(in crate::dashboard) async fn page(
 }
 
 #[derive(Template)]
-#[template(path = "type.html")]
+#[template(path = "types/type.html")]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 struct TypePage {
     layout: Layout,
@@ -110,14 +139,14 @@ struct TypePage {
     link: String,
     line: TypeRow,
     depths: Vec<Depth>,
-    throughput: BarChart,
-    failures: LineChart,
+    history: HistoryView,
     waited: String,
     groups: Vec<Group>,
     /// How many failures were read, if there are more.
     sampled: Option<usize>,
     recent: Vec<Row>,
-    settings: Vec<(&'static str, String)>,
+    settings: TypeSettingsView,
+    can_configure: bool,
     can_pause: bool,
     can_submit: bool,
     can_schedule: bool,
@@ -127,17 +156,16 @@ struct TypePage {
 
 /// `GET /types/{name}`
 pub(in crate::dashboard) async fn type_page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
+    context: PageContext,
     Path(name): Path<String>,
-    Query(query): Query,
 ) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, .. } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let job_type = name_of(&name)?;
     let infos = store.job_types(caller).await?;
     let info = infos.into_iter().find(|info| info.name == job_type);
     let Some(info) = info else {
-        let unknown = Unknown::of(&board, &visitor, Named::Type(job_type)).await?;
+        let unknown = Unknown::of(board, visitor, Named::Type(job_type)).await?;
         let similar = unknown.map(|unknown| unknown.similar).unwrap_or_default();
         let hint = if similar.is_empty() {
             String::new()
@@ -146,7 +174,6 @@ pub(in crate::dashboard) async fn type_page(
         };
         return Err(PageError::not_found(format!("no jobs of type {name}{hint}")));
     };
-    let config = store.config(caller).await?;
     let hour = chart::hour(&info.minutes, now);
     let part = Filter { job_type: Some(job_type.clone()), ..Filter::default() };
     let jobs = async |filter: Filter, limit: usize| {
@@ -157,65 +184,45 @@ pub(in crate::dashboard) async fn type_page(
     let bad = Filter { states: bad, is_redriven: Some(false), ..part.clone() };
     let failed = jobs(bad, limits::FAILURES_OF_TYPE_SAMPLED).await?;
     let recent = jobs(part.clone(), limits::GROUPS_SHOWN).await?;
+    let link = format!("/types/{}", segment(&name));
     let page = TypePage {
-        layout: Layout::of(&board, &visitor, &config, "types", format!("Type {name}")).with_flash(&query),
-        link: format!("/types/{}", segment(&name)),
+        layout: context.layout("types", format!("Type {name}")).undone_by(
+            query,
+            &format!("{link}/act"),
+            PAUSE_UNDONE,
+        ),
+        link: link.clone(),
         line: line(&info, now),
-        depths: depths(&board, &visitor, &info.depth, part, ("type", &name)).await?,
-        throughput: chart::throughput(&hour),
-        failures: chart::failure_rate(&hour),
+        depths: depths(board, visitor, &info.depth, part, ("type", &name)).await?,
+        history: HistoryView::of(board, visitor, Part::Type(job_type.clone()), &link, query).await?,
         waited: time(chart::total(&hour).waited.percentile(0.95)),
         groups: failure::group(failed.iter().map(|snapshot| &snapshot.job), now),
         sampled: (failed.len() == limits::FAILURES_OF_TYPE_SAMPLED).then_some(failed.len()),
         recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
-        settings: settings(&info),
+        settings: TypeSettingsView::of(&info.settings, &hour),
+        can_configure: visitor.may(Permission::Administer),
         can_submit: visitor.may(Permission::Submit),
         can_schedule: visitor.may(Permission::Schedule),
         can_pause: visitor.may(Permission::Pause),
-        can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
+        can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
         name,
     };
     show(&page)
 }
 
-/// Its settings.
-fn settings(info: &TypeInfo) -> Vec<(&'static str, String)> {
-    let settings = &info.settings;
-    let mut found = Vec::new();
-    found.extend(settings.max_running.map(|limit| ("Max running", limit.to_string())));
-    found.extend(settings.rate.map(|rate| ("Starts", format!("{} in {}", rate.count, span(rate.per)))));
-    found.extend(settings.retry.as_ref().map(|retry| ("Attempts", retry.max_attempts.to_string())));
-    found.extend(settings.priority.map(|priority| ("Priority", priority.to_string())));
-    found.extend(settings.timeouts.execution.map(|limit| ("Max attempt duration", span(limit))));
-    found.extend(settings.timeouts.lease.map(|limit| ("Lease", span(limit))));
-    found.extend(settings.timeouts.lifetime.map(|limit| ("Lifetime", span(limit))));
-    found.extend(settings.timeouts.start.map(|limit| ("Start timeout", span(limit))));
-    found.extend(settings.timeouts.max_execution.map(|limit| ("Execution limit", span(limit))));
-    let kept = [
-        "Keep completed jobs for",
-        "Keep failed jobs for",
-        "Keep dead letters for",
-        "Keep cancelled jobs for",
-    ];
-    for (state, what) in JobState::FINAL.into_iter().zip(kept) {
-        found.extend(settings.retention.of(state).map(|time| (what, span(time))));
-    }
-    found.extend(settings.success_event.clone().map(|name| ("Success event", name)));
-    found.extend(settings.exhausted_event.clone().map(|name| ("Retries exhausted event", name)));
-    found
-}
-
-fn name_of(text: &str) -> Result<JobType, PageError> {
-    JobType::new(text).map_err(|problem| PageError::not_found(format!("type: {problem}")))
+/// A type's name in a URL.
+pub(in crate::dashboard) fn name_of(text: &str) -> Result<JobType, PageError> {
+    name_in_url("type", JobType::new(text))
 }
 
 /// `POST /types/{name}/act`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path(name): Path<String>,
-    Form(form): Form,
+    context: FormContext,
 ) -> Result<Response, PageError> {
-    let done = pause_or_resume(&board, &visitor, PauseTarget::Type(name_of(&name)?), &form).await?;
-    Ok(Redirect::to(&format!("/types/{}?done={done}", segment(&name))).into_response())
+    Ok(back(&name, context.pause_or_resume(PauseTarget::Type(name_of(&name)?)).await?))
+}
+
+fn back(name: &str, done: &str) -> Response {
+    Redirect::to(&format!("/types/{}?done={done}", segment(name))).into_response()
 }

@@ -1,7 +1,16 @@
 //! The job list: filters as chips, a URL that can be shared, and pages that stay consistent while jobs come and go.
 
+pub(in crate::dashboard) mod bulk_confirm;
+pub(in crate::dashboard) mod dead_letters;
+pub(in crate::dashboard) mod errors;
+pub(in crate::dashboard) mod export;
+pub(in crate::dashboard) mod graph;
+pub(in crate::dashboard) mod job;
+pub(in crate::dashboard) mod job_columns;
+pub(in crate::dashboard) mod new_job;
+pub(in crate::dashboard) mod views;
+
 use askama::Template;
-use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
@@ -12,12 +21,15 @@ use windlass::store::query::snapshot::Snapshot;
 use windlass::store::query::stats::{ByState, Stats};
 
 use crate::dashboard::page::{Layout, PageError, show};
+use crate::dashboard::pages::jobs::job_columns::{Cell, Columns, Head, PageSort, cells, heads};
+use crate::dashboard::pages::jobs::views::{ColumnChoice, ViewList};
 use crate::dashboard::pages::search::search;
 use crate::dashboard::pages::settings::offered;
 use crate::dashboard::parts::filter::{FilterChip, FilterInput, order, order_word};
 use crate::dashboard::parts::format::{compact, count};
 use crate::dashboard::parts::job_row::Row;
-use crate::dashboard::requests::form::{Fields, Query, address};
+use crate::dashboard::requests::context::PageContext;
+use crate::dashboard::requests::form::{Fields, address};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
@@ -36,16 +48,17 @@ struct Tab {
 struct ListRow {
     row: Row,
     type_link: Option<String>,
-    queue_link: Option<String>,
     tenant_link: Option<String>,
+    cells: Vec<Cell>,
 }
 
 impl ListRow {
-    fn of(snapshot: &Snapshot, asked: &FilterInput, now: Timestamp) -> ListRow {
+    fn of(snapshot: &Snapshot, asked: &FilterInput, columns: &Columns, now: Timestamp) -> ListRow {
         let row = Row::of(snapshot, now);
+        let queue_link = asked.adding("queue", &row.queue);
         ListRow {
             type_link: asked.adding("type", &row.job_type),
-            queue_link: asked.adding("queue", &row.queue),
+            cells: cells(columns, snapshot, &row, queue_link.as_ref(), now),
             tenant_link: asked.adding("tenant", &row.tenant),
             row,
         }
@@ -60,7 +73,7 @@ struct StateFilter {
 }
 
 #[derive(Template)]
-#[template(path = "jobs.html")]
+#[template(path = "jobs/jobs.html")]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 struct Jobs {
     layout: Layout,
@@ -69,11 +82,18 @@ struct Jobs {
     tabs: Vec<Tab>,
     states: Vec<StateFilter>,
     rows: Vec<ListRow>,
+    heads: Vec<Head>,
+    /// The column by which the jobs of this page are sorted.
+    sorted: Option<String>,
+    choice: ColumnChoice,
+    views: ViewList,
     types: Vec<String>,
     queues: Vec<String>,
     tenants: Vec<String>,
     order: &'static str,
     order_links: Vec<(&'static str, &'static str, String)>,
+    /// The same list as a file: CSV and JSON.
+    exports: [(&'static str, String); 2],
     next: Option<String>,
     previous: Option<String>,
     first: Option<String>,
@@ -89,41 +109,53 @@ struct Jobs {
 }
 
 /// `GET /jobs`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, .. } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let stats = store.totals(caller).await?;
     if let Some(text) = query.get("q") {
-        return search(&board, &visitor, text, &stats).await;
+        return search(&context, text, &stats).await;
     }
-    let config = store.config(caller).await?;
-    let asked = FilterInput::read(&query)?;
-    let order = order(&query, &asked);
+    let asked = FilterInput::read(query)?;
+    let order = order(query, &asked);
     let pairs =
         || asked.pairs().chain((order != Order::Newest).then(|| ("order", order_word(order).to_owned())));
     let at =
         |name: &'static str, cursor: Cursor| address("/jobs", pairs().chain([(name, cursor.to_string())]));
-    let part = list(&board, &visitor, &asked, order, &query).await?;
+    if let Some(name) = query.get("view") {
+        return views::open(&context, name);
+    }
+    let mut part = list(board, visitor, &asked, order, query).await?;
     if part.is_first && query.get("before").is_some() {
         return Ok(Redirect::to(&address("/jobs", pairs())).into_response());
     }
+    let (columns, sort) =
+        (&visitor.preferences.columns, PageSort { wanted: query.get("sort").unwrap_or_default() });
+    // The cursors are those of the page before it is sorted.
+    let (next, previous) =
+        (part.next.map(|cursor| at("cursor", cursor)), part.previous.map(|cursor| at("before", cursor)));
+    sort.sort(&mut part.jobs, now);
     let shown = Jobs {
-        layout: Layout::of(&board, &visitor, &config, "jobs", "Jobs").with_flash(&query),
+        heads: heads(columns, sort, |sort| here(query, pairs(), sort), &by_time(&asked, order)),
+        sorted: sort.column().map(|column| column.label().to_lowercase()),
+        choice: ColumnChoice::of(columns),
+        views: ViewList::of(visitor, pairs()),
+        layout: context.layout("jobs", "Jobs"),
         chips: asked.chips(),
         tabs: tabs(&asked, &stats),
         states: state_boxes(&asked),
-        rows: part.jobs.iter().map(|snapshot| ListRow::of(snapshot, &asked, now)).collect(),
+        rows: part.jobs.iter().map(|snapshot| ListRow::of(snapshot, &asked, columns, now)).collect(),
         types: offered(stats.types.keys()),
         queues: offered(stats.queues.keys()),
         tenants: offered(stats.tenants.keys()),
         order: order_word(order),
         order_links: order_links(&asked),
+        exports: [("CSV", "csv"), ("JSON", "json")].map(|(name, format)| {
+            (name, address("/jobs/export", pairs().chain([("format", format.to_owned())])))
+        }),
         remark: remark(part.jobs.len(), part.next.is_some()),
-        next: part.next.map(|cursor| at("cursor", cursor)),
-        previous: part.previous.map(|cursor| at("before", cursor)),
+        next,
+        previous,
         first: (!part.is_first).then(|| address("/jobs", pairs())),
         fitting: fitting(&asked, &stats, caller.role).map(count),
         is_new: stats.states.values().all(|number| *number == 0),
@@ -133,6 +165,22 @@ pub(in crate::dashboard) async fn page(
         asked,
     };
     show(&shown)
+}
+
+/// The address of this page, its jobs sorted by a column.
+fn here<'a>(query: &Fields, pairs: impl Iterator<Item = (&'a str, String)>, sort: String) -> String {
+    let place = ["cursor", "before"].into_iter().find_map(|name| Some((name, query.text(name)?)));
+    address("/jobs", pairs.chain(place).chain([("sort", sort)]))
+}
+
+/// Where a click on the time of submission leads, and how the list is sorted by it.
+fn by_time(asked: &FilterInput, order: Order) -> (String, &'static str) {
+    let (word, now) = match order {
+        Order::Newest => ("oldest", "descending"),
+        Order::Oldest => ("newest", "ascending"),
+        Order::Claim => ("newest", ""),
+    };
+    (address("/jobs", asked.pairs().chain([("order", word.to_owned())])), now)
 }
 
 fn state_boxes(asked: &FilterInput) -> Vec<StateFilter> {

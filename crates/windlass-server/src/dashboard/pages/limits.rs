@@ -4,6 +4,20 @@ use std::time::Duration;
 
 /// Jobs per page of the list.
 pub(in crate::dashboard) const JOBS_PER_PAGE: usize = 50;
+/// Columns of the job list besides those that are always there: more do not fit a screen.
+pub(in crate::dashboard) const COLUMNS_MAX: usize = 16;
+/// Characters of a payload or of tags in a cell.
+pub(in crate::dashboard) const CELL_CHARS: usize = 80;
+/// Saved views of the job list; they are sent with every request.
+pub(in crate::dashboard) const VIEWS_MAX: usize = 12;
+/// Bytes of all saved views: browsers keep cookies of 4,096 bytes.
+pub(in crate::dashboard) const VIEWS_BYTES_MAX: usize = 3_000;
+/// Characters of the name of a view.
+pub(in crate::dashboard) const VIEW_NAME_CHARS_MAX: usize = 40;
+/// How long a browser keeps what its visitor chose.
+pub(in crate::dashboard) const PREFERENCES_KEPT: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Alerts per page of the list.
+pub(in crate::dashboard) const ALERTS_PER_PAGE: usize = 100;
 /// Records per page of the audit trail.
 pub(in crate::dashboard) const RECORDS_PER_PAGE: usize = 100;
 /// Records read for one page of the audit trail: about a tenth of a second. The page says so if a filter reaches this.
@@ -20,6 +34,20 @@ pub(in crate::dashboard) const DEAD_LETTERS_COUNTED: usize = crate::limits::UNRE
 pub(in crate::dashboard) const QUEUES_SHOWN: usize = 25;
 /// Like `FAILURES_SAMPLED`, for one type: they are picked from those of all types.
 pub(in crate::dashboard) const FAILURES_OF_TYPE_SAMPLED: usize = 60;
+/// Errors on the page of errors, those with the most jobs.
+pub(in crate::dashboard) const ERROR_GROUPS_SHOWN: usize = 25;
+/// Types named for an error.
+pub(in crate::dashboard) const ERROR_TYPES_SHOWN: usize = 5;
+/// Jobs of an error whose workers' versions are read.
+pub(in crate::dashboard) const ERROR_VERSIONS_SAMPLED: usize = 3;
+/// Final jobs that are searched for those that one worker completed; each is read with its payload.
+pub(in crate::dashboard) const WORKER_JOBS_SEARCHED: usize = 200;
+/// Completed jobs on a worker's page.
+pub(in crate::dashboard) const WORKER_JOBS_SHOWN: usize = 20;
+/// Jobs in an exported file; the command line exports any number.
+pub(in crate::dashboard) const EXPORTED_JOBS: usize = 5_000;
+/// Jobs read at once for an export; each is read with its payload.
+pub(in crate::dashboard) const EXPORTED_PER_READ: usize = 100;
 /// Dead letters read to group them.
 pub(in crate::dashboard) const DEAD_LETTERS_SAMPLED: usize = 1_000;
 /// Dead letters per read: each is read with its payload, and a hundred of the largest fit into memory.
@@ -56,6 +84,8 @@ pub(in crate::dashboard) const CHILDREN_SHOWN: usize = 200;
 pub(in crate::dashboard) const CALENDAR_DAYS: i64 = 7;
 /// Runs of one schedule computed for one day: every ten minutes; a higher number is not informative.
 pub(in crate::dashboard) const CALENDAR_RUNS_MAX: usize = 144;
+/// Deleted schedules shown, the latest; the command line lists all.
+pub(in crate::dashboard) const DELETED_SCHEDULES_SHOWN: usize = 20;
 /// Schedules in the calendar: those that run soonest.
 pub(in crate::dashboard) const CALENDAR_SCHEDULES_MAX: usize = 1_000;
 /// Schedules per page.
@@ -72,8 +102,18 @@ pub(in crate::dashboard) const CHECKPOINT_BYTES_MAX: usize = 4 << 10;
 pub(in crate::dashboard) const CHECKPOINTS_BYTES_MAX: usize = 128 << 10;
 /// Checkpoints shown: each may be a megabyte to read.
 pub(in crate::dashboard) const CHECKPOINTS_SHOWN: usize = 100;
+/// Steps whose times are read for the time axis of a job.
+pub(in crate::dashboard) const STEP_TIMES_READ: usize = 1_000;
+/// Rows on the time axis of a job, the latest.
+pub(in crate::dashboard) const WATERFALL_ROWS: usize = 80;
+/// Marks of log lines on it.
+pub(in crate::dashboard) const WATERFALL_MARKS: usize = 200;
 /// Log lines shown, the latest.
 pub(in crate::dashboard) const LOG_LINES_SHOWN: u64 = 500;
+/// Bytes of partial output on a page, which is sent again with every refresh.
+pub(in crate::dashboard) const OUTPUT_BYTES_SHOWN: usize = 64 << 10;
+/// Chunks of partial output that are read at least, however large they are: at most a megabyte.
+pub(in crate::dashboard) const OUTPUT_CHUNKS_MIN: u64 = 16;
 /// Bytes of log lines on a page, which is sent again with every refresh.
 pub(in crate::dashboard) const LOG_BYTES_SHOWN: usize = 128 << 10;
 /// Characters of one log line, and of an attempt's error.

@@ -1,9 +1,10 @@
 //! The overview page. All its data comes from counters and settings, except for a limited number of recent failures.
 
+pub(in crate::dashboard) mod health;
+
 use std::collections::BTreeMap;
 
 use askama::Template;
-use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
@@ -11,19 +12,21 @@ use windlass::store::caller::Permission;
 use windlass::store::documents::config::Config;
 use windlass::store::documents::minute_stats::Minute;
 use windlass::store::filter::{Filter, Order};
+use windlass::store::query::history::Part;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::snapshot::Snapshot;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
-use crate::dashboard::pages::health::{Health, HealthInput};
-use crate::dashboard::parts::chart::{self, BarChart, LineChart};
+use crate::dashboard::pages::overview::health::{Health, HealthInput};
+use crate::dashboard::parts::chart;
 use crate::dashboard::parts::failure::{self, Group};
-use crate::dashboard::parts::format::{Moment, at_most, percent, real};
+use crate::dashboard::parts::format::{Moment, at_most, real};
+use crate::dashboard::parts::history::HistoryView;
 use crate::dashboard::parts::job_row::Row;
 use crate::dashboard::parts::queue_row::{QueueRow, lines};
 use crate::dashboard::parts::stat_card::{self, StatCard, StatCards};
-use crate::dashboard::requests::form::Query;
+use crate::dashboard::requests::context::PageContext;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits, pages::schedules, requests::resume};
 
@@ -33,10 +36,8 @@ struct Overview {
     layout: Layout,
     health: Health,
     tiles: Vec<StatCard>,
-    throughput: BarChart,
-    failures: LineChart,
+    history: HistoryView,
     per_minute: String,
-    failure_share: String,
     waited: String,
     ran: String,
     queues: Vec<QueueRow>,
@@ -60,24 +61,21 @@ struct PauseInForce {
 const RUNNING_SHOWN: usize = 8;
 
 /// `GET /`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, config } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let config = store.config(caller).await?;
+    let alerts = store.alerts(caller).await?;
     let stats = store.totals(caller).await?;
     let infos = store.queues(caller).await?;
-    let retrying = sample(&board, &visitor, &[JobState::Retrying], limits::RETRIES_SAMPLED).await?;
+    let retrying = sample(board, visitor, &[JobState::Retrying], limits::RETRIES_SAMPLED).await?;
     let failed =
-        sample(&board, &visitor, &[JobState::Failed, JobState::DeadLetter], limits::FAILURES_SAMPLED).await?;
+        sample(board, visitor, &[JobState::Failed, JobState::DeadLetter], limits::FAILURES_SAMPLED).await?;
     let open = async |state| {
         let filter = Filter { states: vec![state], is_redriven: Some(false), ..Filter::default() };
         store.count_up_to(caller, &filter, limits::DEAD_LETTERS_COUNTED).await
     };
     let (unresolved, dead) = (open(JobState::Failed).await?, open(JobState::DeadLetter).await?);
-    let running = sample(&board, &visitor, &[JobState::Running], RUNNING_SHOWN).await?;
+    let running = sample(board, visitor, &[JobState::Running], RUNNING_SHOWN).await?;
     let hour = chart::hour(&together(&infos), now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
@@ -88,7 +86,7 @@ pub(in crate::dashboard) async fn page(
     let retries =
         if are_all { stat_card::retries(retrying.iter().map(|one| &one.job), now) } else { String::new() };
     let signs = HealthInput {
-        config: &config,
+        config,
         infos: &infos,
         recent: &recent,
         hour: &sum,
@@ -96,26 +94,25 @@ pub(in crate::dashboard) async fn page(
         cascades: stats.cascades,
         now,
         clock: board.store().clock(),
+        alerts: &alerts,
     };
-    let numbers = StatCards { stats: &stats, config: &config, failed: unresolved, dead, retries, now };
-    let mut queues = lines(&infos, &visitor, now);
+    let numbers = StatCards { stats: &stats, config, failed: unresolved, dead, retries, now };
+    let mut queues = lines(&infos, visitor, now);
     // Queues with issues come first; the order of the others does not depend on their numbers.
     queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
     let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
     queues.truncate(limits::QUEUES_SHOWN);
     let page = Overview {
-        layout: Layout::of(&board, &visitor, &config, "overview", "Overview").with_flash(&query),
+        layout: context.layout("overview", "Overview"),
         health: Health::of(&signs),
         tiles: stat_card::tiles(&numbers),
-        throughput: chart::throughput(&hour),
-        failures: chart::failure_rate(&hour),
+        history: HistoryView::of(board, visitor, Part::All, "/", query).await?,
         per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
-        failure_share: format!("{:.1}%", percent(chart::bad(&sum), chart::ended(&sum)).unwrap_or(0.0)),
         waited: sum.waited.percentile(0.95).map_or("–".into(), at_most),
         ran: sum.ran.percentile(0.95).map_or("–".into(), at_most),
         queues,
         queues_more,
-        pauses: pauses(&config, &visitor, now),
+        pauses: pauses(config, visitor, now),
         groups,
         running: running.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
         is_empty: stats.states.values().all(|number| *number == 0) && sum.submitted == 0,

@@ -1,38 +1,47 @@
 //! Queues: depth, age, throughput, pauses and settings.
 
+pub(in crate::dashboard) mod limit_preview;
+
 use askama::Template;
-use axum::extract::{Path, State as AxumState};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, QueueName, Tenant};
-use windlass::settings::patch::{Field, QueuePatch, RetentionPatch, SettingsPatch, TimeoutsPatch};
+use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TimeoutsPatch};
+use windlass::settings::preview::ProposedLimit;
 use windlass::settings::{FairBy, QueueSettings, Rate};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::{Config, PauseMode, PauseScope};
 use windlass::store::filter::{Filter, Order};
+use windlass::store::query::history::Part;
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::stats::ByState;
 
-use crate::dashboard::page::{Layout, PageError, PauseView, show};
-use crate::dashboard::parts::chart::{self, BarChart};
+use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
+use crate::dashboard::pages::queues::limit_preview::{PreviewView, of_limit};
+use crate::dashboard::parts::chart;
 use crate::dashboard::parts::components::Pill;
 use crate::dashboard::parts::format::{Moment, at_most, compact, count, exact, span};
+use crate::dashboard::parts::history::HistoryView;
 use crate::dashboard::parts::job_row::Row;
 use crate::dashboard::parts::pager::{self, Pager};
-use crate::dashboard::parts::queue_row::{QueueRow, lines};
-use crate::dashboard::requests::form::{Fields, Form, Query, address, segment};
+use crate::dashboard::parts::queue_row::{self, QueueRow, lines};
+use crate::dashboard::parts::sorting::Sorting;
+use crate::dashboard::requests::context::{FormContext, PageContext};
+use crate::dashboard::requests::form::{Fields, address, segment};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
 use crate::dashboard::requests::settings_form;
 use crate::dashboard::{Dashboard, pages::limits};
 
 #[derive(Template)]
-#[template(path = "queues.html")]
+#[template(path = "queues/queues.html")]
 struct QueuesPage {
     layout: Layout,
+    sorting: Sorting,
     queues: Vec<QueueRow>,
     total: usize,
     pager: Pager,
@@ -40,14 +49,10 @@ struct QueuesPage {
 }
 
 /// `GET /queues`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, .. } = &context;
     let infos = board.store().queues(&visitor.caller).await?;
-    let config = board.store().config(&visitor.caller).await?;
-    let mut layout = Layout::of(&board, &visitor, &config, "queues", "Queues").with_flash(&query);
+    let mut layout = context.layout("queues", "Queues");
     let acted = infos.iter().find(|info| query.get("name") == Some(info.name.as_str()));
     layout.done = layout.done.map(|said| match (query.get("done"), acted) {
         (Some("paused"), Some(info)) if info.paused.is_some() => format!("Queue {} is paused.", info.name),
@@ -56,11 +61,13 @@ pub(in crate::dashboard) async fn page(
         }
         _ => said,
     });
-    let place = ("/queues", "queue");
-    let infos = pager::page(infos, |info| info.name.as_str(), &query, place, limits::NAMES_PER_PAGE);
+    let (sorting, now) = (Sorting::of(query, "/queues", &queue_row::COLUMNS), board.now());
+    let sorted = (&sorting, |info: &QueueInfo, column: &str| queue_row::sort_value(info, column, now));
+    let infos = pager::sortable(infos, |info| info.name.as_str(), query, ("/queues", "queue"), sorted);
     let page = QueuesPage {
+        sorting,
         layout,
-        queues: lines(&infos.shown, &visitor, board.now()),
+        queues: lines(&infos.shown, visitor, now),
         total: infos.total,
         pager: infos.pager,
         can_pause: visitor.may(Permission::Pause),
@@ -108,7 +115,7 @@ pub(in crate::dashboard) async fn depths(
 }
 
 #[derive(Template)]
-#[template(path = "queue.html")]
+#[template(path = "queues/queue.html")]
 #[allow(clippy::struct_excessive_bools, reason = "independent flags, each with its own name")]
 struct QueuePage {
     layout: Layout,
@@ -125,7 +132,7 @@ struct QueuePage {
     can_resume: bool,
     tenants_pauses: Vec<TenantsPause>,
     depths: Vec<Depth>,
-    throughput: BarChart,
+    history: HistoryView,
     oldest: Option<String>,
     waited_half: String,
     waited: String,
@@ -134,6 +141,7 @@ struct QueuePage {
     next: Vec<Row>,
     running: Vec<Row>,
     settings: SettingsView,
+    preview: PreviewView,
     can_pause: bool,
     can_configure: bool,
     /// The tenant of these settings; None for those of all tenants.
@@ -230,6 +238,12 @@ impl SettingsView {
     }
 }
 
+/// The limits on starts that are set.
+fn limit_of(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> ProposedLimit {
+    let set = config.queues.get(&(queue.clone(), tenant.cloned())).cloned().unwrap_or_default();
+    ProposedLimit { max_running: set.max_running, rate: set.rate }
+}
+
 /// Pauses of a queue that single tenants made for themselves, with how to resume them; for visitors who can see all
 /// tenants.
 fn tenants_pauses(
@@ -255,24 +269,23 @@ fn tenants_pauses(
 }
 
 /// The name of jobs in a final state.
-fn plain(state: JobState) -> String {
+pub(in crate::dashboard) fn plain(state: JobState) -> String {
     if state == JobState::DeadLetter { "dead letters".to_owned() } else { format!("{state} jobs") }
 }
 
-fn name_of(text: &str) -> Result<QueueName, PageError> {
-    QueueName::new(text).map_err(|problem| PageError::not_found(format!("queue: {problem}")))
+/// A queue's name in a URL.
+pub(in crate::dashboard) fn name_of(text: &str) -> Result<QueueName, PageError> {
+    name_in_url("queue", QueueName::new(text))
 }
 
 /// `GET /queues/{name}`
 pub(in crate::dashboard) async fn queue_page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
+    context: PageContext,
     Path(name): Path<String>,
-    Query(query): Query,
 ) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, config } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let info: QueueInfo = store.queue(caller, name_of(&name)?).await?;
-    let config = store.config(caller).await?;
     let hour = chart::hour(&info.minutes, now);
     let sum = chart::total(&hour);
     let time = |time: Option<std::time::Duration>| time.map_or("–".to_owned(), at_most);
@@ -287,17 +300,22 @@ pub(in crate::dashboard) async fn queue_page(
         page.map(|page| page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect::<Vec<_>>())
     };
     let part = Filter { queue: Some(info.name.clone()), ..Filter::default() };
+    let link = format!("/queues/{}", segment(&name));
     let page = QueuePage {
-        layout: Layout::of(&board, &visitor, &config, "queues", format!("Queue {name}")).with_flash(&query),
-        link: format!("/queues/{}", segment(&name)),
-        unknown: Unknown::of(&board, &visitor, Named::Queue(info.name.clone())).await?,
+        layout: context.layout("queues", format!("Queue {name}")).undone_by(
+            query,
+            &format!("{link}/act"),
+            PAUSE_UNDONE,
+        ),
+        link: link.clone(),
+        unknown: Unknown::of(board, visitor, Named::Queue(info.name.clone())).await?,
         paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
         is_aggressive: info.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
         resumed: info.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),
-        can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, &visitor)),
-        tenants_pauses: tenants_pauses(&info.name, &visitor, &config, now),
-        depths: depths(&board, &visitor, &info.depth, part, ("queue", &name)).await?,
-        throughput: chart::throughput(&hour),
+        can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
+        tenants_pauses: tenants_pauses(&info.name, visitor, config, now),
+        depths: depths(board, visitor, &info.depth, part, ("queue", &name)).await?,
+        history: HistoryView::of(board, visitor, Part::Queue(info.name.clone()), &link, query).await?,
         oldest: info.oldest.map(|oldest| span(now.since(oldest))),
         waited_half: time(sum.waited.percentile(0.5)),
         waited: time(sum.waited.percentile(0.95)),
@@ -305,7 +323,8 @@ pub(in crate::dashboard) async fn queue_page(
         ran: time(sum.ran.percentile(0.95)),
         next: jobs(JobState::Scheduled, Order::Claim).await?,
         running: jobs(JobState::Running, Order::Newest).await?,
-        settings: SettingsView::of(&info.name, caller.tenant.as_ref(), &config),
+        preview: of_limit(&limit_of(&info.name, caller.tenant.as_ref(), config), &hour),
+        settings: SettingsView::of(&info.name, caller.tenant.as_ref(), config),
         can_pause: visitor.may(Permission::Pause),
         can_configure: visitor.may(Permission::Configure),
         tenant: caller.tenant.as_ref().map(ToString::to_string),
@@ -314,38 +333,16 @@ pub(in crate::dashboard) async fn queue_page(
     show(&page)
 }
 
-/// The pause that a form describes.
-pub(in crate::dashboard) fn pause_of(form: &Fields) -> Result<Pause, PageError> {
-    let mode = match form.get("mode") {
-        Some("aggressive") => PauseMode::Aggressive,
-        _ => PauseMode::Graceful,
-    };
-    Ok(Pause { mode, reason: form.text("reason"), expires: form.duration("expires")? })
-}
-
-/// Pauses or resumes as a form asks; returns the flash message's name.
-pub(in crate::dashboard) async fn pause_or_resume(
-    board: &Dashboard,
-    visitor: &Visitor,
-    target: PauseTarget,
-    form: &Fields,
-) -> Result<&'static str, PageError> {
-    let (is_changed, done) = match form.need("action")? {
-        "pause" => (board.store().pause(&visitor.caller, target, pause_of(form)?).await?, "paused"),
-        "resume" => (board.store().resume(&visitor.caller, target, form.text("reason")).await?, "unpaused"),
-        _ => return Err(PageError::invalid("unknown action")),
-    };
-    Ok(if is_changed { done } else { "unchanged" })
-}
+/// What undoes a pause of a queue or type, and the end of one.
+pub(in crate::dashboard) const PAUSE_UNDONE: &[(&str, &str)] = &[("paused", "resume"), ("unpaused", "pause")];
 
 /// `POST /queues/{name}/act`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path(name): Path<String>,
-    Form(form): Form,
+    context: FormContext,
 ) -> Result<Response, PageError> {
-    let done = pause_or_resume(&board, &visitor, PauseTarget::Queue(name_of(&name)?), &form).await?;
+    let done = context.pause_or_resume(PauseTarget::Queue(name_of(&name)?)).await?;
+    let FormContext { board, visitor, form } = context;
     if form.get("action") == Some("resume") && form.get("jobs").is_some() {
         let reason = form.text("reason");
         board.store().resume_paused_jobs(&visitor.caller, name_of(&name)?, reason).await?;
@@ -362,7 +359,7 @@ fn back(name: &str, done: &str) -> Response {
 }
 
 /// A rate; number and period belong together.
-fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
+pub(in crate::dashboard) fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
     if !settings_form::is_touched(form, "rate_count") && !settings_form::is_touched(form, "rate_per") {
         return Ok(Field::Keep);
     }
@@ -380,33 +377,25 @@ fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
 
 /// `POST /queues/{name}/settings`
 pub(in crate::dashboard) async fn configure(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path(name): Path<String>,
-    Form(form): Form,
+    context: FormContext,
 ) -> Result<Response, PageError> {
-    let fair = settings_form::tick(&form, "fair");
+    let form = &context.form;
+    let fair = settings_form::tick(form, "fair");
     let patch = QueuePatch {
-        max_running: settings_form::number(&form, "max_running")?,
-        max_running_per_key: settings_form::number(&form, "max_running_per_key")?,
-        max_depth: settings_form::number(&form, "max_depth")?,
-        rate: rate(&form)?,
+        max_running: settings_form::number(form, "max_running")?,
+        max_running_per_key: settings_form::number(form, "max_running_per_key")?,
+        max_depth: settings_form::number(form, "max_depth")?,
+        rate: rate(form)?,
         fair_by: fair.map_or(Field::Keep, |is_fair| is_fair.then_some(FairBy::Tenant).into()),
-        aging: settings_form::duration(&form, "aging")?,
+        aging: settings_form::duration(form, "aging")?,
         timeouts: Field::Set(TimeoutsPatch {
-            start: settings_form::duration(&form, "start")?,
-            max_execution: settings_form::duration(&form, "max_execution")?,
+            start: settings_form::duration(form, "start")?,
+            max_execution: settings_form::duration(form, "max_execution")?,
             ..TimeoutsPatch::default()
         }),
-        retention: Field::Set(RetentionPatch {
-            completed: settings_form::duration(&form, "retention_completed")?,
-            failed: settings_form::duration(&form, "retention_failed")?,
-            dead_letter: settings_form::duration(&form, "retention_dead_letter")?,
-            cancelled: settings_form::duration(&form, "retention_cancelled")?,
-        }),
+        retention: settings_form::retention(form)?,
         ..QueuePatch::default()
     };
-    let patch = SettingsPatch::Queue(name_of(&name)?, patch);
-    let done = board.store().configure(&visitor.caller, patch).await?;
-    Ok(back(&name, if done.is_changed { "saved" } else { "unchanged" }))
+    Ok(back(&name, context.save(SettingsPatch::Queue(name_of(&name)?, patch)).await?))
 }

@@ -1,26 +1,33 @@
-//! Schedules: next runs; trigger, edit, pause and delete.
+//! Schedules: next runs; trigger, edit, pause, delete and restore.
+
+pub(in crate::dashboard) mod calendar;
+pub(in crate::dashboard) mod schedule_form;
 
 use askama::Template;
-use axum::extract::{Path, State as AxumState};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobId, ScheduleName, Tenant};
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
 use windlass::store::caller::Permission;
-use windlass::store::documents::schedules::{PauseSchedule, Schedule, ScheduleRef};
+use windlass::store::documents::schedules::{DeletedSchedule, PauseSchedule, Schedule, ScheduleRef};
 
 use crate::dashboard::page::{Layout, PageError, show};
-use crate::dashboard::pages::calendar::{Day, calendar, own_time};
+use crate::dashboard::pages::limits;
 use crate::dashboard::pages::overview::moment;
-use crate::dashboard::pages::schedule_form::edit_link;
+use crate::dashboard::pages::schedules::calendar::{Day, calendar, own_time};
+use crate::dashboard::pages::schedules::schedule_form::edit_link;
 use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::{Moment, count, span};
-use crate::dashboard::requests::form::{Form, Query, address, segment};
-use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::{Dashboard, pages::limits};
+use crate::dashboard::requests::context::{FormContext, PageContext};
+use crate::dashboard::requests::form::{Query, address, segment};
 
 /// Next runs shown; the calendar shows the others.
 const NEXT_SHOWN: usize = 3;
+
+/// What undoes an action on a schedule.
+const UNDONE_BY: &[(&str, &str)] =
+    &[("removed", "restore"), ("restored", "delete"), ("paused", "resume"), ("unpaused", "pause")];
 
 /// A schedule.
 struct ScheduleView {
@@ -63,8 +70,20 @@ struct PausedView {
     until: Option<Moment>,
 }
 
+/// A deleted schedule that can be restored.
+struct DeletedView {
+    name: String,
+    tenant: String,
+    act: String,
+    timing: String,
+    job_type: String,
+    at: Moment,
+    by: String,
+    until: Moment,
+}
+
 #[derive(Template)]
-#[template(path = "schedules.html")]
+#[template(path = "schedules/schedules.html")]
 struct SchedulesPage {
     layout: Layout,
     schedules: Vec<ScheduleView>,
@@ -73,28 +92,32 @@ struct SchedulesPage {
     previous: Option<String>,
     next: Option<String>,
     days: Vec<Day>,
+    deleted: Vec<DeletedView>,
     can_act: bool,
     show_tenant: bool,
 }
 
 /// `GET /schedules`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, .. } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let config = store.config(caller).await?;
     let found = store.schedules(caller).await?;
     let pages = found.len().div_ceil(limits::SCHEDULES_PER_PAGE).max(1);
     let number = query.get("page").and_then(|text| text.parse().ok()).unwrap_or(1_usize).clamp(1, pages);
     let first = (number - 1) * limits::SCHEDULES_PER_PAGE;
     let shown = &found[first..found.len().min(first + limits::SCHEDULES_PER_PAGE)];
     let link = |number: usize| address("/schedules", [("page", number.to_string())]);
-    let meant = found.iter().find(|schedule| query.get("about") == Some(&about(schedule)));
-    let name = meant.map(|schedule| schedule.name.to_string());
-    let layout = Layout::of(&board, &visitor, &config, "schedules", "Schedules");
-    let mut layout = layout.saying_of(&query, name.as_deref());
+    let deleted = store.deleted_schedules(caller).await?;
+    let is_meant = |schedule: &Schedule| query.get("about") == Some(&about(schedule));
+    let meant = found.iter().find(|schedule| is_meant(schedule));
+    let gone = deleted.iter().map(|deleted| &deleted.schedule).find(|schedule| is_meant(schedule));
+    let acted_on = meant.or(gone);
+    let name = acted_on.map(|schedule| schedule.name.to_string());
+    let layout = context.layout("schedules", "Schedules");
+    let mut layout = layout.saying_of(query, name.as_deref());
+    if let Some(schedule) = acted_on.filter(|_| visitor.may(Permission::Schedule)) {
+        layout = layout.undone_by(query, &act_link(schedule), UNDONE_BY);
+    }
     let started: Option<JobId> = query.get("job").and_then(|id| id.parse().ok());
     if layout.done.is_some() && started.is_some() {
         layout.done_job =
@@ -111,10 +134,29 @@ pub(in crate::dashboard) async fn page(
         previous: (number > 1).then(|| link(number - 1)),
         next: (number < pages).then(|| link(number + 1)),
         days: calendar(&found, now),
+        deleted: deleted
+            .iter()
+            .take(limits::DELETED_SCHEDULES_SHOWN)
+            .map(|one| deleted_view(one, now))
+            .collect(),
         can_act: visitor.may(Permission::Schedule),
         show_tenant: found.iter().any(|schedule| schedule.tenant != Tenant::default()),
     };
     show(&page)
+}
+
+fn deleted_view(deleted: &DeletedSchedule, now: Timestamp) -> DeletedView {
+    let schedule = &deleted.schedule;
+    DeletedView {
+        name: schedule.name.to_string(),
+        tenant: schedule.tenant.to_string(),
+        act: act_link(schedule),
+        timing: timing(&schedule.timing),
+        job_type: schedule.job.job_type.to_string(),
+        at: Moment::new(deleted.at, now),
+        by: deleted.by.clone(),
+        until: Moment::new(deleted.restorable_until(), now),
+    }
 }
 
 /// The name of a schedule in URLs.
@@ -180,11 +222,9 @@ fn view(schedule: &Schedule, page: usize, now: Timestamp) -> ScheduleView {
 
 /// `POST /schedules/{tenant}/{name}/act`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path((tenant, name)): Path<(String, String)>,
     Query(query): Query,
-    Form(form): Form,
+    FormContext { board, visitor, form }: FormContext,
 ) -> Result<Response, PageError> {
     let missing = || PageError::not_found(format!("no schedule {name}"));
     let which = ScheduleRef {
@@ -213,6 +253,10 @@ pub(in crate::dashboard) async fn act(
         "delete" => {
             store.delete_schedule(caller, which).await?;
             "removed"
+        }
+        "restore" => {
+            store.restore_schedule(caller, which).await?;
+            "restored"
         }
         _ => return Err(PageError::invalid("unknown action")),
     };

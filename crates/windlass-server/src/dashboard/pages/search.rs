@@ -1,5 +1,7 @@
-//! The search box: a text that may be an id or a part of one, a name, a state, a tag, a correlation id or an error. An unambiguous match redirects there;
-//! otherwise a page shows the query and similar names.
+//! The search box: a text that may be an id or a part of one, a name, a state, a tag, a correlation id or an error. An
+//! unambiguous match redirects there; otherwise a page shows the query and similar names.
+
+pub(in crate::dashboard) mod search_jobs;
 
 use std::collections::BTreeSet;
 
@@ -13,9 +15,10 @@ use windlass::store::query::list::ListRequest;
 use windlass::store::query::stats::Stats;
 
 use crate::dashboard::page::{Layout, PageError, show};
-use crate::dashboard::pages::search_jobs::{self, IdPart};
+use crate::dashboard::pages::search::search_jobs::IdPart;
 use crate::dashboard::parts::failure::Group;
 use crate::dashboard::parts::format::line;
+use crate::dashboard::requests::context::PageContext;
 use crate::dashboard::requests::form::{address, segment};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
@@ -43,16 +46,15 @@ struct NoMatch {
 
 /// `GET /jobs?q=`: the target of a search.
 pub(in crate::dashboard) async fn search(
-    board: &Dashboard,
-    visitor: &Visitor,
+    context: &PageContext,
     text: &str,
     stats: &Stats,
 ) -> Result<Response, PageError> {
-    let config = board.store().config(&visitor.caller).await?;
-    if let Some(link) = exact(board, visitor, text, (stats, &config)).await? {
+    let PageContext { board, visitor, config, .. } = context;
+    if let Some(link) = exact(board, visitor, text, (stats, config)).await? {
         return Ok(Redirect::to(&link).into_response());
     }
-    let mut alike = alike(text, stats, &config);
+    let mut alike = alike(text, stats, config);
     let mut groups = search_jobs::errors(board, visitor, text).await?;
     if let ([one], []) = (alike.as_slice(), groups.as_slice()) {
         return Ok(Redirect::to(&one.link).into_response());
@@ -61,7 +63,7 @@ pub(in crate::dashboard) async fn search(
     alike.truncate(limits::NAMES_ALIKE_SHOWN);
     groups.truncate(limits::GROUPS_SHOWN);
     let page = NoMatch {
-        layout: Layout { live: String::new(), ..Layout::of(board, visitor, &config, "jobs", "Search") },
+        layout: Layout { live: String::new(), ..context.layout("jobs", "Search") },
         text: line(text, 200),
         alike,
         groups,
@@ -128,7 +130,7 @@ fn by_field(text: &str) -> Option<String> {
 }
 
 fn is_worker(found: &Named, text: &str) -> bool {
-    found.kind == "worker" && found.link.strip_prefix("/workers#w-") == Some(text)
+    found.kind == "worker" && found.link.strip_prefix("/workers/") == Some(text)
 }
 
 /// Whether a job has this correlation id; uses an index.
@@ -150,7 +152,7 @@ fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named
     let workers = config.workers.values().filter(|worker| !worker.name.is_empty()).map(|worker| Named {
         kind: "worker",
         name: worker.name.clone(),
-        link: format!("/workers#w-{}", worker.id),
+        link: format!("/workers/{}", worker.id),
     });
     // A queue without jobs that is configured or paused has a page.
     let paused = config.pauses.keys().filter_map(|scope| match scope {

@@ -1,7 +1,9 @@
 //! Settings of the whole system: the global pause and the API keys.
 
+pub(in crate::dashboard) mod clock;
+pub(in crate::dashboard) mod keys;
+
 use askama::Template;
-use axum::extract::State as AxumState;
 use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType, Tenant};
@@ -12,14 +14,15 @@ use windlass::store::methods::auth::ApiKey;
 use windlass::store::query::stats::Stats;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
-use crate::dashboard::pages::clock::ClockView;
+use crate::dashboard::pages::limits;
 use crate::dashboard::pages::overview::moment;
+use crate::dashboard::pages::settings::clock::ClockView;
 use crate::dashboard::parts::format::{Moment, span};
 use crate::dashboard::parts::pager::{self, Pager};
-use crate::dashboard::requests::form::{Fields, Query};
+use crate::dashboard::requests::context::PageContext;
+use crate::dashboard::requests::form::Fields;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
-use crate::dashboard::{Dashboard, pages::limits};
 
 /// A key without its secret.
 struct KeyView {
@@ -64,13 +67,9 @@ struct Settings {
 }
 
 /// `GET /settings`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, config } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let config = store.config(caller).await?;
     let stats = store.totals(caller).await?;
     let is_admin = visitor.may(Permission::Administer);
     let keys = if is_admin { store.keys(caller).await? } else { Vec::new() };
@@ -78,12 +77,12 @@ pub(in crate::dashboard) async fn page(
     let mut keys: Vec<(String, ApiKey)> =
         keys.into_iter().map(|key| (format!("{} {}", key.name, key.id), key)).collect();
     keys.sort_by(|a, b| a.0.cmp(&b.0));
-    let keys = pager::page(keys, |(name, _)| name, &query, ("/settings", "key"), limits::KEYS_PER_PAGE);
-    let known = NewSecret { stats: &stats, config: &config };
+    let keys = pager::page(keys, |(name, _)| name, query, ("/settings", "key"), limits::KEYS_PER_PAGE);
+    let known = NewSecret { stats: &stats, config };
     let holds = config.pauses.values().filter(|hold| hold.is_active(now));
-    let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, &visitor, now)).collect();
-    let mut layout = Layout::of(&board, &visitor, &config, "settings", "Settings").with_flash(&query);
-    layout.done = layout.done.map(|said| known.part_done(&query, now).unwrap_or(said));
+    let closed: Vec<ClosedView> = holds.filter_map(|hold| known.closed(hold, visitor, now)).collect();
+    let mut layout = context.layout("settings", "Settings");
+    layout.done = layout.done.map(|said| known.part_done(query, now).unwrap_or(said));
     let page = Settings {
         layout,
         closed,

@@ -6,7 +6,8 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::dashboard::page::{Layout, PageError, show};
-use crate::dashboard::requests::form::{Form, OpenForm, Query};
+use crate::dashboard::requests::context::FormContext;
+use crate::dashboard::requests::form::{OpenForm, Query};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, requests::session};
 use crate::server::Peer;
@@ -72,9 +73,8 @@ pub(in crate::dashboard) async fn sign_in(
 
 /// `POST /sign-out`
 pub(in crate::dashboard) async fn sign_out(
-    AxumState(board): AxumState<Dashboard>,
     headers: HeaderMap,
-    Form(_form): Form,
+    FormContext { board, .. }: FormContext,
 ) -> Response {
     let is_secure = board.0.is_secure;
     if let Some(token) = session::read_cookie(&headers, session::cookie_name(is_secure)) {

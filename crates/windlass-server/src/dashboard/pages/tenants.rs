@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
-use axum::extract::{Path, State as AxumState};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::{JobState, JobType, Tenant};
 use windlass::settings::patch::{SettingsPatch, TenantPatch};
@@ -13,14 +13,13 @@ use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::PauseScope;
 use windlass::store::query::stats::Stats;
 
-use crate::dashboard::page::{Layout, PageError, PauseView, show};
-use crate::dashboard::pages::queues::pause_or_resume;
+use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
+use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::{cents, compact, percent, real};
 use crate::dashboard::parts::pager::{self, NamePage, Pager};
-use crate::dashboard::requests::form::{Form, Query, segment};
-use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::requests::context::{FormContext, PageContext};
+use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::settings_form;
-use crate::dashboard::{Dashboard, pages::limits};
 
 /// A tenant.
 struct TenantView {
@@ -64,13 +63,9 @@ struct TenantsPage {
 }
 
 /// `GET /tenants`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, config } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let config = store.config(caller).await?;
     let stats = store.totals(caller).await?;
     let mut names: BTreeSet<Tenant> = stats.tenants.keys().chain(config.tenants.keys()).cloned().collect();
     names.extend(stats.costs.keys().map(|(tenant, _)| tenant.clone()));
@@ -81,7 +76,7 @@ pub(in crate::dashboard) async fn page(
         },
     ));
     let (names, place) = (names.into_iter().collect(), ("/tenants", "tenant"));
-    let names: NamePage<Tenant> = pager::page(names, Tenant::as_str, &query, place, limits::TENANTS_PER_PAGE);
+    let names: NamePage<Tenant> = pager::page(names, Tenant::as_str, query, place, limits::TENANTS_PER_PAGE);
     let mut costs: BTreeMap<&Tenant, Vec<(&JobType, i64)>> = BTreeMap::new();
     for ((tenant, job_type), cost) in &stats.costs {
         costs.entry(tenant).or_default().push((job_type, *cost));
@@ -96,7 +91,7 @@ pub(in crate::dashboard) async fn page(
         }
     };
     let page = TenantsPage {
-        layout: Layout::of(&board, &visitor, &config, "tenants", "Tenants and cost").with_flash(&query),
+        layout: context.layout("tenants", "Tenants and cost"),
         tenants: names.shown.iter().map(view).collect(),
         total: names.total,
         pager: names.pager,
@@ -159,44 +154,39 @@ fn view(
 }
 
 fn name_of(text: &str) -> Result<Tenant, PageError> {
-    Tenant::new(text).map_err(|problem| PageError::not_found(format!("tenant: {problem}")))
+    name_in_url("tenant", Tenant::new(text))
 }
 
 /// `POST /tenants/{name}/act`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path(name): Path<String>,
-    Form(form): Form,
+    context: FormContext,
 ) -> Result<Response, PageError> {
-    let done = pause_or_resume(&board, &visitor, PauseTarget::Tenant(name_of(&name)?), &form).await?;
+    let done = context.pause_or_resume(PauseTarget::Tenant(name_of(&name)?)).await?;
     Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
 }
 
 /// `POST /tenants/{name}/settings`
 pub(in crate::dashboard) async fn configure(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path(name): Path<String>,
-    Form(form): Form,
+    context: FormContext,
 ) -> Result<Response, PageError> {
-    let weight = settings_form::number(&form, "weight")?
+    let form = &context.form;
+    let weight = settings_form::number(form, "weight")?
         .try_map(|weight| u32::try_from(weight).map_err(|_| PageError::invalid("weight: is too large")))?;
     let patch = TenantPatch {
-        max_running: settings_form::number(&form, "max_running")?,
-        max_depth: settings_form::number(&form, "max_depth")?,
-        max_queues: settings_form::number(&form, "max_queues")?,
-        max_types: settings_form::number(&form, "max_types")?,
-        max_lanes: settings_form::number(&form, "max_lanes")?,
-        max_concurrency_keys: settings_form::number(&form, "max_concurrency_keys")?,
+        max_running: settings_form::number(form, "max_running")?,
+        max_depth: settings_form::number(form, "max_depth")?,
+        max_queues: settings_form::number(form, "max_queues")?,
+        max_types: settings_form::number(form, "max_types")?,
+        max_lanes: settings_form::number(form, "max_lanes")?,
+        max_concurrency_keys: settings_form::number(form, "max_concurrency_keys")?,
         weight,
-        budget_cents: settings_form::amount(&form, "budget")?,
-        budget_period: settings_form::field(&form, "period", |word| {
+        budget_cents: settings_form::amount(form, "budget")?,
+        budget_period: settings_form::field(form, "period", |word| {
             BudgetPeriod::parse(word).map_err(|problem| PageError::invalid(format!("period: {problem}")))
         })?,
     };
-    let done =
-        board.store().configure(&visitor.caller, SettingsPatch::Tenant(name_of(&name)?, patch)).await?;
-    let done = if done.is_changed { "saved" } else { "unchanged" };
+    let done = context.save(SettingsPatch::Tenant(name_of(&name)?, patch)).await?;
     Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
 }

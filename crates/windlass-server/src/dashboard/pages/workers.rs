@@ -1,9 +1,11 @@
 //! Workers: the jobs each is running, and pauses.
 
+pub(in crate::dashboard) mod worker;
+
 use std::collections::BTreeMap;
 
 use askama::Template;
-use axum::extract::{Path, State as AxumState};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
@@ -14,13 +16,13 @@ use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::{ListRequest, WorkerLoad};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
-use crate::dashboard::pages::queues::pause_or_resume;
+use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::{Moment, compact, count, real};
 use crate::dashboard::parts::job_row::Row;
+use crate::dashboard::parts::sorting::Sorting;
 use crate::dashboard::parts::stat_card::StatCard;
-use crate::dashboard::requests::form::{Form, Query};
+use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::{Dashboard, pages::limits};
 
 /// Queues or types shown per worker.
 const NAMES_SHOWN: usize = 5;
@@ -53,14 +55,48 @@ struct WorkerView {
     is_built_in: bool,
     paused: Option<PauseView>,
     can_pause: bool,
+    /// What it is sorted by.
+    numbers: WorkerNumbers,
 }
 
+/// The numbers of a worker that the page can be sorted by.
+struct WorkerNumbers {
+    running: u64,
+    registered: Timestamp,
+    seen: Timestamp,
+}
+
+impl WorkerView {
+    fn number(&self, column: &str) -> f64 {
+        let slots = real(u64::from(self.concurrency));
+        let time = |at: Timestamp| real(u64::try_from(at.as_millis()).unwrap_or(0));
+        match column {
+            "running" => real(self.numbers.running),
+            "busy" => real(self.numbers.running) / slots.max(1.0),
+            "slots" => slots,
+            "since" => time(self.numbers.registered),
+            _ => time(self.numbers.seen),
+        }
+    }
+}
+
+/// The columns of the order, and their names.
+const ORDERS: [(&str, &str); 5] = [
+    ("running", "running jobs"),
+    ("busy", "share of slots in use"),
+    ("slots", "slots"),
+    ("since", "registered"),
+    ("seen", "last seen"),
+];
+
 #[derive(Template)]
-#[template(path = "workers.html")]
+#[template(path = "workers/workers.html")]
 struct WorkersPage {
     layout: Layout,
     tiles: Vec<StatCard>,
     workers: Vec<WorkerView>,
+    /// Links that sort the workers: name, address, and the order if it is the chosen one.
+    orders: Vec<(&'static str, String, &'static str)>,
     /// Whether there is no worker besides the server's own.
     is_empty: bool,
     /// How many running jobs were read, if there are more.
@@ -68,13 +104,9 @@ struct WorkersPage {
 }
 
 /// `GET /workers`
-pub(in crate::dashboard) async fn page(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Query(query): Query,
-) -> Result<Response, PageError> {
+pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response, PageError> {
+    let PageContext { board, visitor, query, config } = &context;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
-    let config = store.config(caller).await?;
     let filter = Filter { states: vec![JobState::Running], ..Filter::default() };
     let request = ListRequest { filter, order: Order::Newest, cursor: None, limit: limits::RUNNING_SHOWN };
     let running = store.list(caller, request).await?.jobs;
@@ -89,16 +121,22 @@ pub(in crate::dashboard) async fn page(
     let mut workers: Vec<WorkerView> = Vec::new();
     for worker in config.workers.values() {
         let jobs = by_worker.remove(&worker.id).unwrap_or_default();
-        workers.push(view(worker, jobs, &busy, &config, &visitor, now));
+        workers.push(view(worker, jobs, &busy, config, visitor, now));
     }
     let place = |worker: &WorkerView| (worker.is_built_in, worker.is_lost);
     workers.sort_by(|a, b| (place(a), &a.name, &a.id).cmp(&(place(b), &b.name, &b.id)));
+    let sorting = Sorting::of(query, "/workers", &ORDERS.map(|(key, _)| key));
+    sorting.sort(&mut workers, WorkerView::number);
+    let orders = ORDERS.iter().map(|(key, name)| {
+        let column = sorting.column(key);
+        (*name, column.link.clone(), column.order)
+    });
     let running = stats.states.get(&JobState::Running).copied().unwrap_or(0);
     let meant = workers.iter().find(|worker| query.get("about") == Some(&worker.id));
     let name = meant.map(|worker| format!("Worker {}", worker.name));
     let page = WorkersPage {
-        layout: Layout::of(&board, &visitor, &config, "workers", "Workers")
-            .saying_of(&query, name.as_deref()),
+        layout: context.layout("workers", "Workers").saying_of(query, name.as_deref()),
+        orders: orders.collect(),
         tiles: tiles(&workers, running),
         is_empty: workers.iter().all(|worker| worker.is_built_in),
         looked_at: (!busy.is_all).then(|| count(limits::RUNNING_COUNTED as u64)),
@@ -179,18 +217,20 @@ fn view(
         is_built_in: is_built_in(worker),
         paused: config.worker_pause(worker.id, now).map(|hold| PauseView::of(hold, now)),
         can_pause: is_theirs && visitor.may(Permission::Pause),
+        numbers: WorkerNumbers { running, registered: worker.registered_at, seen: worker.seen_at },
         id,
     }
 }
 
 /// `POST /workers/{id}/act`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path(id): Path<String>,
-    Form(form): Form,
+    context: FormContext,
 ) -> Result<Response, PageError> {
     let worker: WorkerId = id.parse().map_err(|_| PageError::not_found(format!("no worker {id}")))?;
-    let done = pause_or_resume(&board, &visitor, PauseTarget::Worker(worker), &form).await?;
+    let done = context.pause_or_resume(PauseTarget::Worker(worker)).await?;
+    if context.form.get("from") == Some("own") {
+        return Ok(Redirect::to(&format!("/workers/{worker}?done={done}")).into_response());
+    }
     Ok(Redirect::to(&format!("/workers?done={done}&about={worker}")).into_response())
 }

@@ -24,7 +24,7 @@ impl HtmlSafe for Pill {}
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, r#"<time datetime="{0}" title="{0}">{1}</time>"#, self.iso, self.text)
+        write!(f, r#"<time datetime="{}" title="{}">{}</time>"#, self.iso, self.full, self.text)
     }
 }
 

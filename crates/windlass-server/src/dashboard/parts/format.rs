@@ -1,8 +1,11 @@
-//! Formats numbers, times and sizes for people.
+//! Formats numbers, times, sizes and names of workers for people.
 
 use std::time::Duration;
 
 use windlass::clock::Timestamp;
+use windlass::job::WorkerId;
+use windlass::schedule::Zone;
+use windlass::store::documents::config::Config;
 
 pub(in crate::dashboard) use crate::number::grouped as count;
 use crate::number::scaled;
@@ -10,8 +13,10 @@ use crate::number::scaled;
 /// A time relative to now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::dashboard) struct Moment {
-    /// In full, for machines and tooltips.
+    /// In full, for machines.
     pub(in crate::dashboard) iso: String,
+    /// In full, in the visitor's time zone.
+    pub(in crate::dashboard) full: String,
     /// For people: `3m ago`, `in 2h`.
     pub(in crate::dashboard) text: String,
 }
@@ -25,12 +30,35 @@ impl Moment {
         } else {
             format!("{} ago", span(now.since(at)))
         };
-        Moment { iso: at.to_string(), text }
+        let iso = at.to_string();
+        let full = zoned(|zone| zone.full_at(at)).unwrap_or_else(|| iso.clone());
+        Moment { iso, full, text }
     }
 }
 
-/// A time of day, with the date unless it is today: `15:53:44 UTC`.
+tokio::task_local! {
+    /// The time zone of the visitor whose page is made; UTC without one.
+    static ZONE: Option<Zone>;
+}
+
+/// Makes a page with times in this zone.
+pub(in crate::dashboard) async fn in_zone<T>(zone: Option<Zone>, page: impl Future<Output = T>) -> T {
+    ZONE.scope(zone, page).await
+}
+
+/// What the visitor's zone says; `None` for UTC.
+fn zoned<T>(say: impl FnOnce(&Zone) -> Option<T>) -> Option<T> {
+    ZONE.try_with(|zone| zone.as_ref().and_then(say)).ok().flatten()
+}
+
+/// A time of day, with the date unless it is today: `15:53:44 UTC`, or in the visitor's time zone.
 pub(in crate::dashboard) fn clock(at: Timestamp, now: Timestamp) -> String {
+    let own = |at: Timestamp| zoned(|zone| zone.full_at(at));
+    if let Some((at, now)) = own(at).zip(own(now)) {
+        let day = at.get(..10).unwrap_or_default();
+        let is_today = now.starts_with(day);
+        return if is_today { at.get(11..).unwrap_or_default().to_owned() } else { at };
+    }
     let (at, now) = (at.to_string(), now.to_string());
     let (day, time) = (at.get(..10).unwrap_or_default(), at.get(11..19).unwrap_or_default());
     if now.starts_with(day) { format!("{time} UTC") } else { format!("{day} {time} UTC") }
@@ -143,6 +171,16 @@ pub(in crate::dashboard) fn line(text: &str, chars_max: usize) -> String {
     cut
 }
 
+/// The name of a worker; the end of its id if it has no name or is no longer known; any other text unchanged.
+pub(in crate::dashboard) fn worker_name(config: &Config, id: &str) -> String {
+    let Ok(worker) = id.parse::<WorkerId>() else { return id.to_owned() };
+    match config.workers.get(&worker).map(|worker| worker.name.as_str()) {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        // The beginning is the registration time; the end distinguishes workers.
+        _ => id.get(24..).unwrap_or(id).to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +253,12 @@ mod tests {
         assert_eq!(line("one\ntwo", 80), "one…");
         assert_eq!(line("abcdef", 3), "abc…");
         assert_eq!(line("abc", 3), "abc");
+    }
+
+    #[test]
+    fn a_worker_that_is_forgotten_is_told_by_the_end_of_its_id() {
+        let config = Config::default();
+        assert_eq!(worker_name(&config, "019a8f3c-1234-7abc-8def-0123456789ab"), "0123456789ab");
+        assert_eq!(worker_name(&config, "ada"), "ada");
     }
 }

@@ -6,8 +6,8 @@ use windlass::store::documents::config::Config;
 use windlass::store::query::snapshot::Snapshot;
 
 use crate::dashboard::parts::components::JobLink;
+use crate::dashboard::parts::format::worker_name;
 use crate::dashboard::parts::format::{Moment, cents, clock, span};
-use crate::dashboard::parts::worker_name::worker_name;
 
 /// The value of a detail.
 pub(in crate::dashboard) enum Value {
@@ -66,7 +66,7 @@ pub(in crate::dashboard) fn facts(snapshot: &Snapshot, config: &Config, now: Tim
     times(&mut facts, job);
     if let Some(lease) = &job.lease {
         let id = lease.worker.to_string();
-        facts.put("Worker", Value::Link(format!("/workers#w-{id}"), worker_name(config, &id)));
+        facts.put("Worker", Value::Link(format!("/workers/{id}"), worker_name(config, &id)));
         facts.when("Lease expires", Some(lease.ends_at()));
     }
     facts.text("Owner", spec.owner.clone());

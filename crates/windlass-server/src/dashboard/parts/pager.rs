@@ -1,6 +1,8 @@
 //! Pages of named objects, with a search by part of the name. The cursor is a name, so that no object is shown twice or
 //! missed while names come and go.
 
+use crate::dashboard::pages::limits;
+use crate::dashboard::parts::sorting::Sorting;
 use crate::dashboard::requests::form::{Fields, address};
 
 /// One page of named objects.
@@ -50,6 +52,37 @@ pub(in crate::dashboard) fn page<T>(
     let next = last.map(|last| address(path, pairs().chain([("after", last)])));
     let first = (!after.is_empty()).then(|| address(path, pairs()));
     NamePage { shown, total, pager: Pager { path, what, find, first, next } }
+}
+
+/// The first objects of a list in another order than by name; there are no further pages, since a name is no place in it.
+fn sorted<T>(
+    all: Vec<T>,
+    name: impl Fn(&T) -> &str,
+    query: &Fields,
+    (path, what): (&'static str, &'static str),
+    (limit, sort): (usize, impl FnOnce(&mut [T])),
+) -> NamePage<T> {
+    let find = query.text("find").unwrap_or_default();
+    let mut shown: Vec<T> = all.into_iter().filter(|thing| name(thing).contains(&find)).collect();
+    let total = shown.len();
+    sort(&mut shown);
+    shown.truncate(limit);
+    let first = (total > limit).then(|| path.to_owned());
+    NamePage { shown, total, pager: Pager { path, what, find, first, next: None } }
+}
+
+/// The page of a list that can be sorted by the columns of a table: by name, or by the value in the chosen column.
+pub(in crate::dashboard) fn sortable<T>(
+    all: Vec<T>,
+    name: impl Fn(&T) -> &str,
+    query: &Fields,
+    place: (&'static str, &'static str),
+    (sorting, value): (&Sorting, impl Fn(&T, &str) -> f64),
+) -> NamePage<T> {
+    if !sorting.is_sorted() {
+        return page(all, name, query, place, limits::NAMES_PER_PAGE);
+    }
+    sorted(all, name, query, place, (limits::NAMES_PER_PAGE, |things: &mut [T]| sorting.sort(things, value)))
 }
 
 #[cfg(test)]

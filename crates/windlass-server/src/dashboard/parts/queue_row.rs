@@ -87,6 +87,28 @@ pub(in crate::dashboard) fn lines(infos: &[QueueInfo], visitor: &Visitor, now: T
     infos.iter().map(line).collect()
 }
 
+/// The columns that the list can be sorted by.
+pub(in crate::dashboard) const COLUMNS: [&str; 8] =
+    ["ready", "oldest", "running", "retrying", "later", "failed", "dead", "rate"];
+
+/// What a queue has in a column.
+pub(in crate::dashboard) fn sort_value(info: &QueueInfo, column: &str, now: Timestamp) -> f64 {
+    let hour = chart::hour(&info.minutes, now);
+    match column {
+        "ready" => real(of(info, &[JobState::Scheduled])),
+        "oldest" => info.oldest.map_or(-1.0, |oldest| now.since(oldest).as_secs_f64()),
+        "running" => real(of(info, &[JobState::Running])),
+        "retrying" => real(of(info, &[JobState::Retrying])),
+        "later" => real(of(info, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
+        "failed" => {
+            let sum = chart::total(&hour);
+            real(sum.failed + sum.dead_letter)
+        }
+        "dead" => real(of(info, &[JobState::DeadLetter])),
+        _ => real(chart::ended(&chart::total(hour.iter().rev().skip(1).take(5)))),
+    }
+}
+
 /// The number of a queue's jobs in these states.
 fn of(info: &QueueInfo, states: &[JobState]) -> u64 {
     states.iter().filter_map(|state| info.depth.get(state)).sum()

@@ -6,7 +6,7 @@ use windlass::store::documents::config::{Config, PauseScope, Worker};
 use windlass::store::query::list::CountResult;
 use windlass::store::query::stats::Stats;
 
-use crate::dashboard::pages::health::at_least;
+use crate::dashboard::pages::overview::health::at_least;
 use crate::dashboard::pages::workers::is_built_in;
 use crate::dashboard::parts::format::{compact, count, span};
 

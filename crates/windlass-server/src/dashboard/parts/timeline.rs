@@ -8,8 +8,8 @@ use windlass::store::documents::config::Config;
 use windlass::store::query::job_details::Attempt;
 
 use crate::dashboard::pages::limits;
+use crate::dashboard::parts::format::worker_name;
 use crate::dashboard::parts::format::{Moment, line, real, span};
-use crate::dashboard::parts::worker_name::worker_name;
 
 /// A time span.
 pub(in crate::dashboard) struct TimelineSpan {
@@ -52,13 +52,24 @@ const WIDTH: f64 = 1000.0;
 /// Minimum width, so that short spans are visible.
 const WIDTH_MIN: f64 = 4.0;
 
-struct Scale {
-    from: Timestamp,
+/// Where times are in a drawing.
+pub(super) struct Scale {
+    pub(super) from: Timestamp,
     total: Duration,
 }
 
 impl Scale {
-    fn stretch(&self, class: &'static str, from: Timestamp, to: Timestamp, title: String) -> TimelineSpan {
+    pub(super) fn new(from: Timestamp, end: Timestamp) -> Scale {
+        Scale { from, total: end.since(from) }
+    }
+
+    pub(super) fn stretch(
+        &self,
+        class: &'static str,
+        from: Timestamp,
+        to: Timestamp,
+        title: String,
+    ) -> TimelineSpan {
         let at = |moment: Timestamp| {
             let since = u64::try_from(moment.since(self.from).as_millis()).unwrap_or(u64::MAX);
             let total = u64::try_from(self.total.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -107,7 +118,7 @@ pub(in crate::dashboard) fn timeline(
     now: Timestamp,
 ) -> Timeline {
     let end = job.completed_at.unwrap_or(now).max(job.created_at);
-    let scale = Scale { from: job.created_at, total: end.since(job.created_at) };
+    let scale = Scale::new(job.created_at, end);
     let hidden = attempts.len().saturating_sub(limits::ATTEMPTS_SHOWN);
     let rows: Vec<AttemptRow> =
         attempts[hidden..].iter().map(|attempt| row(attempt, job, &scale, config, now)).collect();
@@ -132,7 +143,12 @@ pub(in crate::dashboard) fn timeline(
     }
 }
 
-fn bounds(attempt: &Attempt, job: &JobRecord, now: Timestamp) -> (Timestamp, Timestamp, &'static str) {
+/// When an attempt began and ended, and how it is drawn.
+pub(super) fn bounds(
+    attempt: &Attempt,
+    job: &JobRecord,
+    now: Timestamp,
+) -> (Timestamp, Timestamp, &'static str) {
     match &attempt.record {
         Some(record) => (record.started_at, record.ended_at, outcome_class(record.outcome)),
         None => (job.started_at.unwrap_or(now), now, "t-running"),

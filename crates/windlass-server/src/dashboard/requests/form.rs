@@ -1,15 +1,12 @@
-//! Fields of forms and URLs. A form is accepted only with the token of its page (CSRF); actions cannot read a form any
-//! other way.
+//! Fields of forms and URLs.
 
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use std::time::Duration;
-use subtle::ConstantTimeEq;
 
+use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
-use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::{Dashboard, pages::limits};
 use crate::http::is_slow;
 
 /// The field with the token.
@@ -74,24 +71,6 @@ impl Fields {
     }
 }
 
-/// A form from one of our own pages.
-pub(in crate::dashboard) struct Form(pub(in crate::dashboard) Fields);
-
-impl FromRequest<Dashboard> for Form {
-    type Rejection = PageError;
-
-    async fn from_request(request: Request, board: &Dashboard) -> Result<Form, PageError> {
-        let (mut parts, body) = request.into_parts();
-        let visitor = Visitor::from_request_parts(&mut parts, board).await?;
-        let fields =
-            Fields::parse(&to_bytes(body, limits::FORM_BYTES_MAX).await.map_err(|error| unread(&error))?);
-        let token = fields.get(TOKEN_FIELD).unwrap_or_default();
-        let is_ours =
-            !visitor.form_token.is_empty() && token.as_bytes().ct_eq(visitor.form_token.as_bytes()).into();
-        if is_ours { Ok(Form(fields)) } else { Err(PageError::stale_form()) }
-    }
-}
-
 /// A form without a token: the sign-in form.
 pub(in crate::dashboard) struct OpenForm(pub(in crate::dashboard) Fields);
 
@@ -107,7 +86,7 @@ impl FromRequest<Dashboard> for OpenForm {
 }
 
 /// The error for a form that could not be read.
-fn unread(error: &axum::Error) -> PageError {
+pub(in crate::dashboard) fn unread(error: &axum::Error) -> PageError {
     if is_slow(error) { PageError::slow_form() } else { PageError::invalid("the form is too large") }
 }
 

@@ -1,6 +1,6 @@
 //! Actions on one job. The store decides what is allowed; the page shows only actions that the state allows.
 
-use axum::extract::{Path, State as AxumState};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::value::RawValue;
 use windlass::job::{JobAction, JobId, JobRecord, JobState, Payload, Priority, SuspendMode};
@@ -9,7 +9,8 @@ use windlass::store::command::redrive::Redrive;
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
-use crate::dashboard::requests::form::{Fields, Form, address};
+use crate::dashboard::requests::context::FormContext;
+use crate::dashboard::requests::form::{Fields, address};
 use crate::dashboard::requests::middleware::Visitor;
 
 /// The possible actions in a job's state.
@@ -73,10 +74,8 @@ pub(in crate::dashboard) fn priority(form: &Fields) -> Result<Priority, PageErro
 
 /// `POST /jobs/{id}/act`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
     Path(id): Path<String>,
-    Form(form): Form,
+    FormContext { board, visitor, form }: FormContext,
 ) -> Result<Response, PageError> {
     let id: JobId = id.parse().map_err(|_| PageError::not_found(format!("no job {id}")))?;
     let (store, caller, reason) = (board.store(), &visitor.caller, form.text("reason"));
@@ -98,7 +97,8 @@ pub(in crate::dashboard) async fn act(
             let (reset_checkpoints, only_once) =
                 (form.get("reset_checkpoints").is_some(), form.get("again").is_none());
             let payload = form.all("payload").next().map(edited_payload).transpose()?;
-            let how = Redrive { reset_checkpoints, only_once, payload };
+            let from_step = form.text("from_step");
+            let how = Redrive { reset_checkpoints, from_step, only_once, payload };
             let new = store.redrive(caller, id, how).await?;
             return Ok(back(new.id, "redriven"));
         }

@@ -1,5 +1,5 @@
-//! Middleware of the dashboard: rejects cross-site requests, requires sign-in once there are keys, and sets headers against
-//! framing, sniffing, caching and foreign scripts.
+//! Middleware of the dashboard: rejects cross-site requests, requires sign-in once there are keys, and sets headers
+//! against framing, sniffing, caching and foreign scripts.
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -12,6 +12,8 @@ use windlass::store::read_source::ReadSource;
 
 use crate::dashboard::page::{self, PageError};
 use crate::dashboard::pages::sign_in::within;
+use crate::dashboard::parts::format::in_zone;
+use crate::dashboard::requests::preferences::Preferences;
 use crate::dashboard::{Dashboard, requests::flash, requests::session};
 use crate::http::request::auth::names_this_machine;
 use crate::http::request::response_budget::held;
@@ -31,9 +33,12 @@ pub(in crate::dashboard) struct Visitor {
     pub(in crate::dashboard) form_token: String,
     /// Whether local access is open because there are no keys.
     pub(in crate::dashboard) is_local: bool,
+    /// What the visitor chose for its browser.
+    pub(in crate::dashboard) preferences: Preferences,
     /// `light`, `dark`, or empty for the system's setting.
     pub(in crate::dashboard) theme: &'static str,
-    /// The state of the change counter when the page was requested; see [`Live::seen`](crate::dashboard::requests::refresh::Live::seen).
+    /// The state of the change counter when the page was requested; see
+    /// [`Live::seen`](crate::dashboard::requests::refresh::Live::seen).
     pub(in crate::dashboard) seen: u64,
 }
 
@@ -69,7 +74,8 @@ pub(in crate::dashboard) async fn guard(
             let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
             let (source, is_safe) = (ReadSource::of(&visitor.caller), request.method().is_safe());
             let room = board.0.app.bodies().room(Some(&source));
-            let mut response = source.scope(next.run(request)).await;
+            let zone = visitor.preferences.zone.clone();
+            let mut response = in_zone(zone, source.scope(next.run(request))).await;
             if is_action {
                 seal_what_was_done(response.headers_mut(), &visitor);
             }
@@ -122,7 +128,8 @@ fn is_open(path: &str) -> bool {
 
 fn nobody(theme: &'static str) -> Visitor {
     let caller = Caller::new("", Role::Viewer, None);
-    Visitor { caller, form_token: String::new(), is_local: false, theme, seen: 0 }
+    let preferences = Preferences::default();
+    Visitor { caller, form_token: String::new(), is_local: false, preferences, theme, seen: 0 }
 }
 
 /// Redirects a page to sign-in; returns 401 to a script.
@@ -140,8 +147,8 @@ fn turn_away(request: &Request) -> Response {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", asked).finish();
     let sign_in_url = format!("/sign-in?{query}");
     match site(request.headers()) {
-        // Browsers do not send the cookie when another site links here. A redirect from our own page sends it, so that a
-        // signed-in visitor gets in at once.
+        // Browsers do not send the cookie when another site links here. A redirect from our own page sends it, so that
+        // a signed-in visitor gets in at once.
         Some("cross-site" | "same-site") => {
             page::redirect_page(&sign_in_url).unwrap_or_else(|_| Redirect::to(&sign_in_url).into_response())
         }
@@ -178,13 +185,15 @@ pub(in crate::dashboard) async fn identify(
     headers: &HeaderMap,
 ) -> Result<Option<Visitor>, StoreError> {
     let theme = theme(headers);
+    let preferences = Preferences::of(headers);
     let seen = board.0.live.seen(board.store());
     if !board.store().has_keys().await? {
         if !board.0.app.is_loopback() {
             return Ok(None);
         }
         let form_token = board.0.local_token.clone();
-        return Ok(Some(Visitor { caller: Caller::local(), form_token, is_local: true, theme, seen }));
+        let caller = Caller::local();
+        return Ok(Some(Visitor { caller, form_token, is_local: true, preferences, theme, seen }));
     }
     let name = session::cookie_name(board.0.is_secure);
     let token = session::read_cookie(headers, name);
@@ -192,7 +201,8 @@ pub(in crate::dashboard) async fn identify(
         return Ok(None);
     };
     let caller = board.store().authenticate(&session.secret).await?;
-    Ok(caller.map(|caller| Visitor { caller, form_token: session.form_token, is_local: false, theme, seen }))
+    let form_token = session.form_token;
+    Ok(caller.map(|caller| Visitor { caller, form_token, is_local: false, preferences, theme, seen }))
 }
 
 fn theme(headers: &HeaderMap) -> &'static str {

@@ -1,14 +1,13 @@
 //! Pauses of processing: for all jobs, for a tenant or for a type.
 
-use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::{JobType, Tenant};
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::{Pause, PauseTarget};
 
-use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
-use crate::dashboard::requests::form::{Fields, Form, address};
+use crate::dashboard::requests::context::FormContext;
+use crate::dashboard::requests::form::{Fields, address};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
 
@@ -27,9 +26,7 @@ fn target(form: &Fields, visitor: &Visitor) -> Result<(PauseTarget, Caller), Pag
 
 /// `POST /gate`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Form(form): Form,
+    FormContext { board, visitor, form }: FormContext,
 ) -> Result<Response, PageError> {
     let store = board.store();
     let (target, caller) = target(&form, &visitor)?;

@@ -1,5 +1,5 @@
-//! The refresh stream of open pages. One listener for all of them notices changes, at most once a second; the pages then
-//! reload with their visitor's permissions. The stream itself contains no data.
+//! The refresh stream of open pages. One listener for all of them notices changes, at most once a second; the pages
+//! then reload with their visitor's permissions. The stream itself contains no data.
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
@@ -157,7 +157,8 @@ async fn send_event(
         }
         let announcement = changes.borrow_and_update().clone();
         is_owed |= heard.is_ok() && announcement.change.concerns(&visitor.caller);
-        // A job's page also polls the job: log lines and progress are not events. Changes of other objects show there too.
+        // A job's page also polls the job: log lines, output and progress are not events. Changes of other objects show
+        // there too.
         let now = fingerprint(board, visitor, job).await;
         let wait_limit = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
         let is_due = now != last
@@ -182,7 +183,7 @@ async fn fingerprint(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -
     let found = board.store().job(&visitor.caller, job?).await.ok()??;
     let details = &found.details;
     Some(format!(
-        "{} {} {} {} {:?} {:?} {} {}",
+        "{} {} {} {} {:?} {:?} {} {} {}",
         found.state,
         found.updated_at,
         found.priority,
@@ -190,6 +191,7 @@ async fn fingerprint(board: &Dashboard, visitor: &Visitor, job: Option<JobId>) -
         details.progress,
         details.superseded_by,
         details.checkpoints,
+        details.stream.map_or(0, |stream| stream.last),
         found.after_unmet
     ))
 }

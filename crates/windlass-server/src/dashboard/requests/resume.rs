@@ -1,16 +1,15 @@
 //! Who can resume a pause, and how. A tenant's own pause of a queue or type belongs to that tenant, and an admin resumes it
 //! in that tenant's name. Lists of pauses share one form; its scope field selects the pause.
 
-use axum::extract::State as AxumState;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::{JobId, Tenant};
 use windlass::store::caller::{Caller, Permission};
 use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
 
-use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
-use crate::dashboard::requests::form::{Form, segment};
+use crate::dashboard::requests::context::FormContext;
+use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::middleware::Visitor;
 
 /// Whether the visitor's button on the page of a queue or type resumes this pause: for an admin the pause of all tenants,
@@ -54,9 +53,7 @@ pub(in crate::dashboard) fn speaking_for(
 
 /// `POST /resume`
 pub(in crate::dashboard) async fn act(
-    AxumState(board): AxumState<Dashboard>,
-    visitor: Visitor,
-    Form(form): Form,
+    FormContext { board, visitor, form }: FormContext,
 ) -> Result<Response, PageError> {
     let scope: PauseScope =
         serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is invalid"))?;

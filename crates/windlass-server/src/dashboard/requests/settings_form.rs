@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use windlass::settings::patch::Field;
+use windlass::settings::patch::{Field, RetentionPatch};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::requests::form::Fields;
@@ -40,6 +40,16 @@ pub(in crate::dashboard) fn parse_integer(name: &str, text: &str) -> Result<u64,
 /// A duration.
 pub(in crate::dashboard) fn duration(form: &Fields, name: &str) -> Result<Field<Duration>, PageError> {
     if is_touched(form, name) { Ok(form.duration(name)?.into()) } else { Ok(Field::Keep) }
+}
+
+/// How long jobs are kept, by final state.
+pub(in crate::dashboard) fn retention(form: &Fields) -> Result<Field<RetentionPatch>, PageError> {
+    Ok(Field::Set(RetentionPatch {
+        completed: duration(form, "retention_completed")?,
+        failed: duration(form, "retention_failed")?,
+        dead_letter: duration(form, "retention_dead_letter")?,
+        cancelled: duration(form, "retention_cancelled")?,
+    }))
 }
 
 /// A checkbox; None if it did not change. Browsers do not send unchecked boxes.

@@ -8,7 +8,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use windlass::error::{
-    ActError, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError, WorkError,
+    ActError, AlertError, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError,
+    TooDeep, WorkError,
 };
 use windlass::limits::OVERLOADED_RETRY_AFTER;
 use windlass_api::error::{ErrorBody, ErrorFields};
@@ -152,9 +153,7 @@ impl ApiError {
                 let problem = ApiError::conflict("payload_differs", message);
                 place(problem.with("job_id", existing.to_string()), index)
             }
-            SubmitError::TooDeep { scope, depth, limit, retry_after } => {
-                too_deep(scope, depth, limit, retry_after)
-            }
+            SubmitError::TooDeep(full) => full.into(),
             SubmitError::Forbidden(denied) => denied.into(),
             SubmitError::Store(error) => error.into(),
             other => ApiError::internal(&other),
@@ -262,10 +261,13 @@ impl From<StoreError> for ApiError {
     }
 }
 
-fn too_deep(scope: String, depth: u64, limit: u64, retry_after: Duration) -> ApiError {
-    let message = format!("{scope} has {depth} unfinished jobs, the limit is {limit}");
-    let problem = ApiError::too_much("too_many_jobs", message, retry_after);
-    problem.with("scope", scope).with("depth", depth).with("limit", limit)
+impl From<TooDeep> for ApiError {
+    fn from(full: TooDeep) -> ApiError {
+        let TooDeep { scope, depth, limit, retry_after } = full;
+        let message = format!("{scope} has {depth} unfinished jobs, the limit is {limit}");
+        let problem = ApiError::too_much("too_many_jobs", message, retry_after);
+        problem.with("scope", scope).with("depth", depth).with("limit", limit)
+    }
 }
 
 impl From<ActError> for ApiError {
@@ -299,9 +301,7 @@ impl From<ActError> for ApiError {
             ActError::LastAdminKey(_) => ApiError::conflict("last_admin_key", message),
             ActError::Invalid(invalid) => invalid.into(),
             ActError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
-            ActError::TooDeep { scope, depth, limit, retry_after } => {
-                too_deep(scope, depth, limit, retry_after)
-            }
+            ActError::TooDeep(full) => full.into(),
             ActError::Forbidden(denied) => denied.into(),
             ActError::Store(error) => error.into(),
             other => ApiError::internal(&other),
@@ -339,6 +339,19 @@ impl From<ScheduleError> for ApiError {
             ScheduleError::Refused(refused) => ApiError::of_submission(*refused, false).within("job"),
             ScheduleError::Forbidden(denied) => denied.into(),
             ScheduleError::Store(error) => error.into(),
+            other => ApiError::internal(&other),
+        }
+    }
+}
+
+impl From<AlertError> for ApiError {
+    fn from(error: AlertError) -> ApiError {
+        let message = error.to_string();
+        match error {
+            AlertError::NotFound(_) => ApiError::not_found(message),
+            AlertError::Invalid(invalid) => invalid.into(),
+            AlertError::Forbidden(denied) => denied.into(),
+            AlertError::Store(error) => error.into(),
             other => ApiError::internal(&other),
         }
     }

@@ -27,8 +27,6 @@ pub(crate) struct Accepted<T>(pub(crate) T);
 pub(crate) struct NoContent;
 /// 200 with plain text.
 pub(crate) struct Plain(pub(crate) String);
-/// 200 with a web page, shared by all requests.
-pub(crate) struct Page(pub(crate) Bytes);
 /// 200 with JSON text, shared by all requests.
 pub(crate) struct TextResponse(pub(crate) Bytes);
 
@@ -142,20 +140,3 @@ macro_rules! text_reply {
 
 text_reply!(Plain, "text/plain; version=0.0.4; charset=utf-8");
 text_reply!(TextResponse, "application/json");
-
-impl IntoResponse for Page {
-    fn into_response(self) -> Response {
-        let mut response = with_type(StatusCode::OK, "text/html; charset=utf-8", self.0);
-        // The page is self-contained: it loads and runs nothing.
-        let policy =
-            HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
-        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-        response
-    }
-}
-
-impl Reply for Page {
-    fn describe(shape: &mut Shape) {
-        shape.gives_text("text/html");
-    }
-}

@@ -1,8 +1,12 @@
 //! Authentication: by API key, or as a local caller while no key exists. The store decides about roles and tenants.
 
+use std::time::Duration;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
+use windlass::job::JobId;
+use windlass::key::JobToken;
 use windlass::store::caller::Caller;
 
 use crate::http::app::App;
@@ -20,27 +24,57 @@ impl FromRequestParts<App> for CurrentCaller {
     }
 }
 
+/// A request of a caller, as handlers receive it.
+pub(crate) struct Call {
+    pub(crate) app: App,
+    pub(crate) caller: Caller,
+}
+
+impl FromRequestParts<App> for Call {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Call, ApiError> {
+        let CurrentCaller(caller) = CurrentCaller::from_request_parts(parts, app).await?;
+        Ok(Call { app: app.clone(), caller })
+    }
+}
+
 /// The credentials of a request. Long requests keep them, because the key may be revoked meanwhile.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     secret: Option<String>,
     is_local: bool,
+    /// The job that the request reads, if a token may be used for it.
+    job: Option<JobId>,
 }
 
 impl Credentials {
-    /// The credentials in a request's headers.
-    pub(crate) fn of(headers: &HeaderMap) -> Credentials {
+    /// The credentials in a request's headers. `job` is the job that the request reads, if a token may be used for it.
+    pub(crate) fn of(headers: &HeaderMap, job: Option<JobId>) -> Credentials {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let secret = bearer.and_then(|text| {
             let (scheme, secret) = text.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim().to_owned())
         });
-        Credentials { secret, is_local: names_this_machine(headers) }
+        Credentials { secret, is_local: names_this_machine(headers), job }
     }
 
     /// Whether there is a key, valid or not.
     pub(crate) fn has_secret(&self) -> bool {
         self.secret.is_some()
+    }
+
+    /// Whether there is a token of a job, valid or not.
+    pub(crate) fn has_token(&self) -> bool {
+        self.secret.as_deref().is_some_and(JobToken::is_meant)
+    }
+
+    /// Counts a request of this caller. Pages with a token do not use up what their key may send.
+    pub(crate) fn count(&self, app: &App, caller: &Caller) -> Result<(), Duration> {
+        match self.job.filter(|_| self.has_token()) {
+            Some(job) => app.rates().take_token(job, app.now()),
+            None => app.rates().take(&caller.bucket(), app.now()),
+        }
     }
 
     /// Authenticates the caller.
@@ -49,6 +83,10 @@ impl Credentials {
             return self.local(app);
         }
         let Some(secret) = &self.secret else { return Err(unauthorized()) };
+        if JobToken::is_meant(secret) {
+            let Some(job) = self.job else { return Err(unauthorized()) };
+            return app.store().authenticate_token(secret, job).await?.ok_or_else(unauthorized);
+        }
         app.store().authenticate(secret).await?.ok_or_else(unauthorized)
     }
 

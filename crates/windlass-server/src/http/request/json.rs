@@ -112,7 +112,7 @@ fn refusal(path: &str, error: &serde_json::Error) -> ApiError {
 pub(crate) fn misfit(path: &str, message: &str) -> ApiError {
     let named = ["missing field `", "unknown field `", "duplicate field `"]
         .iter()
-        .find_map(|start| message.strip_prefix(start)?.split('`').next());
+        .find_map(|start| message.strip_prefix(start).map(field_name));
     let is_missing = message.starts_with("missing field");
     let field = match (path, named) {
         ("", Some(name)) => name.to_owned(),
@@ -124,12 +124,22 @@ pub(crate) fn misfit(path: &str, message: &str) -> ApiError {
         ("", None) => "body".to_owned(),
         (path, None) => path.to_owned(),
     };
-    let message = if is_missing { "is required" } else { message };
+    // Both may repeat a name of any length.
+    let field: String = field.chars().take(limits::REFUSED_FIELD_CHARS_MAX).collect();
+    let message: String = message.chars().take(limits::REFUSAL_CHARS_MAX).collect();
+    let message = if is_missing { "is required".to_owned() } else { message };
     let problem = ApiError::invalid(field.clone(), message);
     match field.strip_prefix("jobs.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok()) {
         Some(index) => problem.with("index", index),
         None => problem,
     }
+}
+
+/// The name at the beginning of a message of serde, which may contain any character; the known names follow it.
+fn field_name(rest: &str) -> &str {
+    let rest = rest.split("`, expected").next().unwrap_or(rest);
+    let rest = rest.split("`, there are no").next().unwrap_or(rest);
+    rest.strip_suffix('`').unwrap_or(rest)
 }
 
 fn not_json(error: &serde_json::Error) -> ApiError {
@@ -138,8 +148,15 @@ fn not_json(error: &serde_json::Error) -> ApiError {
 
 /// `jobs[3].retry` as `jobs.3.retry`.
 pub(crate) fn dotted(path: &serde_path_to_error::Path) -> String {
-    let text = path.to_string();
-    if text == "." { String::new() } else { text.replace('[', ".").replace(']', "") }
+    use serde_path_to_error::Segment;
+    let names = path.iter().filter_map(|segment| match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        // Names may contain any character.
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { variant } => Some(variant.clone()),
+        Segment::Unknown => None,
+    });
+    names.collect::<Vec<_>>().join(".")
 }
 
 /// The nesting depth of JSON, without parsing it.
@@ -196,6 +213,10 @@ mod tests {
         assert_eq!(field(r#"{"jobs":[{"m":1}]}"#), r#"invalid_value "jobs.0.m""#);
         assert_eq!(field(r#"{"jobs":[{}]}"#), r#"invalid_value "jobs.0.n""#);
         assert_eq!(field(r#"{"jobs":[],"x":1}"#), r#"invalid_value "x""#);
+        assert_eq!(field(r#"{"jobs":[],"x[1]":1}"#), r#"invalid_value "x[1]""#);
+        assert_eq!(field(r#"{"jobs":[{"`a`.b":1}]}"#), r#"invalid_value "jobs.0.`a`.b""#);
+        let long = "x".repeat(1 << 20);
+        assert!(field(&format!("{{\"{long}\":1}}")).len() < 1_000);
         assert_eq!(field(r#"{"jobs":["#), "not_json null");
         assert_eq!(field(r#"{"jobs":[]} x"#), "not_json null");
     }

@@ -21,6 +21,7 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::trace::{TRACEPARENT, start_trace, trace_of};
 use crate::http::request::access::Access;
 use crate::http::request::auth::{Credentials, CurrentCaller};
+use crate::http::request::cors::FromAllowedSite;
 use crate::http::request::path::shown;
 use crate::http::request::response_budget::held;
 use crate::http::request::strict;
@@ -47,6 +48,8 @@ pub(crate) struct RouteGuard {
     pub(crate) access: Access,
     /// Whether its path names a job.
     pub(crate) names_job: bool,
+    /// Whether a token of that job may be used.
+    pub(crate) takes_tokens: bool,
     /// Whether its finished response may be replaced by an error: it changed nothing, or the change is undone.
     pub(crate) may_refuse: bool,
     /// Its known query parameters.
@@ -243,12 +246,15 @@ fn request_id(app: &App, headers: &HeaderMap) -> HeaderValue {
 }
 
 async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option<Credentials>, ApiError> {
-    refuse_other_sites(request.method(), request.headers())?;
+    if request.extensions().get::<FromAllowedSite>().is_none() {
+        refuse_other_sites(request.method(), request.headers())?;
+    }
     if gate.access == Access::Open {
         refuse_unknown_parameters(gate, request)?;
         return Ok(None);
     }
-    let (pass, trace) = (Credentials::of(request.headers()), trace_of(request.headers()));
+    let job = if gate.takes_tokens { job_of(request.uri().path()) } else { None };
+    let (pass, trace) = (Credentials::of(request.headers(), job), trace_of(request.headers()));
     let peer = request.extensions().get::<Peer>().cloned();
     if pass.has_secret() {
         gate.app.check_guesses(peer.as_ref()).map_err(|retry_after| {
@@ -263,7 +269,7 @@ async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option
     if let Some(peer) = &peer {
         peer.is_known();
     }
-    gate.app.rates().take(&caller.bucket(), gate.app.now()).map_err(|retry_after| {
+    pass.count(&gate.app, &caller).map_err(|retry_after| {
         ApiError::too_much("too_many_requests", "this key sends too many requests", retry_after)
     })?;
     // The store checks permissions for all callers. This additional check covers routes whose handlers do not call the
@@ -315,8 +321,8 @@ fn refuse_unknown_parameters(gate: &RouteGuard, request: &Request) -> Result<(),
     Ok(())
 }
 
-/// Rejects requests that a page of another site sends through a browser. There is no CORS, so that such a page cannot read
-/// anything either.
+/// Rejects requests that a page of another site sends through a browser. Such a page cannot read anything either, except
+/// with a token from a configured site.
 fn refuse_other_sites(method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let refused =

@@ -20,6 +20,11 @@ pub(crate) struct PageQuery {
 pub(crate) type Page<T> = (Vec<T>, Option<String>);
 
 impl PageQuery {
+    /// A page of a list that has more parameters.
+    pub(crate) fn new(limit: Option<usize>, cursor: Option<String>) -> PageQuery {
+        PageQuery { limit, cursor }
+    }
+
     /// The maximum number of items.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let max = limits::NAMES_PER_PAGE_MAX;

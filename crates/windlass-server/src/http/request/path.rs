@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use windlass::job::{JobId, JobType, QueueName, ScheduleName, Tenant, WorkerId};
+use windlass::job::{AlertName, JobId, JobType, QueueName, ScheduleName, Tenant, WorkerId};
 use windlass::key::KeyId;
 
 use crate::http::app::App;
@@ -92,6 +92,7 @@ macro_rules! checked_name {
 checked_name!(QueuePath, QueueName, "queue");
 checked_name!(TypePath, JobType, "type");
 checked_name!(TenantPath, Tenant, "tenant");
+checked_name!(AlertPath, AlertName, "alert");
 checked_name!(SchedulePath, ScheduleName, "schedule");
 
 /// Shortens a text that is repeated in a message.

@@ -20,7 +20,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
-fn decode<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
+pub(super) fn decode<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let given = form_urlencoded::parse(query.as_bytes()).filter(|(_, value)| !value.is_empty());
     let given = form_urlencoded::Serializer::new(String::new()).extend_pairs(given).finish();
     let parameters = serde_urlencoded::Deserializer::new(form_urlencoded::parse(given.as_bytes()));

@@ -1,6 +1,5 @@
 //! The audit trail, page by page.
 
-use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::audit::{AuditEvent, Record};
@@ -18,7 +17,7 @@ use windlass_api::time::Moment;
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::query::Query;
 
 /// Filters for audit records.
@@ -49,8 +48,7 @@ pub(crate) struct AuditQuery {
 
 /// `GET /audit`
 pub(crate) async fn records(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<AuditQuery>,
 ) -> Result<JsonOk<RecordPage>, ApiError> {
     let limit = page_limit(query.limit, PAGE_RECORDS_MAX)?;
@@ -81,10 +79,7 @@ pub(crate) async fn records(
 }
 
 /// `GET /audit/head`
-pub(crate) async fn head(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
-) -> Result<JsonOk<HeadView>, ApiError> {
+pub(crate) async fn head(Call { app, caller }: Call) -> Result<JsonOk<HeadView>, ApiError> {
     let point = app.store().audit_head(&caller).await?;
     let head = point.as_ref().map(|point| point.seal.to_string());
     let signed_by = point.as_ref().and_then(|point| point.signature.as_ref()).map(|by| by.key.clone());

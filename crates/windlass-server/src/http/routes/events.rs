@@ -1,19 +1,11 @@
 //! Live events: server-sent events that can be resumed. A client that is too slow is disconnected with a reason, so that it
 //! neither uses up memory nor misses events unknowingly.
 
-use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
-
-use axum::body::Body as HttpBody;
-use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Extension;
+use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use hyper::body::{Body, Frame};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use windlass::audit::Record;
 use windlass::job::{JobId, JobType, QueueName, Tenant};
@@ -21,11 +13,13 @@ use windlass::limits::KEY_CACHE_TTL;
 use windlass::store::caller::Caller;
 use windlass::store::notify::events::EventFeed;
 use windlass::store::read_source::ReadSource;
+use windlass_api::record::RecordView;
 use windlass_api::text::Text;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
-use crate::http::request::auth::{Credentials, CurrentCaller};
+use crate::http::reply::event_stream::{EventBody, EventSender};
+use crate::http::request::auth::{Call, Credentials};
 use crate::http::request::connection_slots::{ConnectionSlot, Taken};
 use crate::http::request::query::Query;
 use crate::http::routes::audit::EventName;
@@ -90,8 +84,7 @@ impl Wanted {
 
 /// `GET /events`
 pub(crate) async fn stream(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Extension(pass): Extension<Credentials>,
     headers: HeaderMap,
     Query(query): Query<StreamQuery>,
@@ -107,15 +100,16 @@ pub(crate) async fn stream(
         }
         None => app.store().events_from_now(&caller).await?,
     };
-    let (events, arriving) = mpsc::channel(limits::STREAM_EVENTS_BUFFERED);
-    let end = Arc::new(OnceLock::new());
-    let reader = Reader { app, pass, feed, wanted, events, end: end.clone(), _places: places };
-    ReadSource::spawn(reader.run());
-    Ok(EventBody { arriving, end, has_ended: false })
+    let (events, body) = EventBody::new();
+    ReadSource::spawn(Reader { app, pass, feed, wanted, events, _places: places }.run());
+    Ok(body)
 }
 
 /// Takes a slot of the caller's key, and one of its tenant.
-fn place_for(app: &App, caller: &Caller) -> Result<(ConnectionSlot, Option<ConnectionSlot>), ApiError> {
+pub(crate) fn place_for(
+    app: &App,
+    caller: &Caller,
+) -> Result<(ConnectionSlot, Option<ConnectionSlot>), ApiError> {
     let refused = |whose: &str, max: usize| {
         let message = format!("{whose} {max} streams open already");
         ApiError::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY).with("limit", max)
@@ -130,26 +124,14 @@ fn place_for(app: &App, caller: &Caller) -> Result<(ConnectionSlot, Option<Conne
     Ok((own, Some(tenants)))
 }
 
-impl IntoResponse for EventBody {
-    fn into_response(self) -> Response {
-        let mut response = Response::new(HttpBody::new(self));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Tells proxies not to buffer the response, which would delay events.
-        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-        response
-    }
-}
-
 impl Reply for EventBody {
     fn describe(shape: &mut Shape) {
-        shape.gives_text("text/event-stream");
+        shape.gives_events::<RecordView>();
     }
 }
 
 /// The number of the last event that a reconnecting browser received.
-fn resumed_from(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+pub(crate) fn resumed_from(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
     number.map(Some).ok_or_else(|| {
@@ -165,15 +147,14 @@ struct Reader {
     pass: Credentials,
     feed: EventFeed,
     wanted: Wanted,
-    events: mpsc::Sender<Bytes>,
-    end: Arc<OnceLock<&'static str>>,
+    events: EventSender,
     _places: (ConnectionSlot, Option<ConnectionSlot>),
 }
 
 impl Reader {
     async fn run(mut self) {
         let reason = self.pass_on().await;
-        let _ = self.end.set(reason);
+        self.events.end(reason);
     }
 
     /// Sends events until there is a reason to stop; returns the reason.
@@ -188,10 +169,8 @@ impl Reader {
                 Ok(None) => continue,
                 Err(reason) => return reason,
             };
-            match self.events.send_timeout(text, limits::STREAM_STALL_MAX).await {
-                Ok(()) => {}
-                Err(mpsc::error::SendTimeoutError::Timeout(_)) => return "too_slow",
-                Err(mpsc::error::SendTimeoutError::Closed(_)) => return "closed",
+            if let Err(reason) = self.events.send(text).await {
+                return reason;
             }
         }
     }
@@ -215,33 +194,5 @@ impl Reader {
             () = self.app.draining() => Err("draining"),
             () = self.events.closed() => Err("closed"),
         }
-    }
-}
-
-/// The body of a stream: events, and at the end the reason.
-pub(crate) struct EventBody {
-    arriving: mpsc::Receiver<Bytes>,
-    end: Arc<OnceLock<&'static str>>,
-    has_ended: bool,
-}
-
-impl Body for EventBody {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let arrived = std::task::ready!(self.arriving.poll_recv(context));
-        if let Some(bytes) = arrived {
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
-        }
-        if std::mem::replace(&mut self.has_ended, true) {
-            return Poll::Ready(None);
-        }
-        let reason = self.end.get().copied().unwrap_or("stopped");
-        let last = format!("event: end\ndata: {{\"reason\":\"{reason}\"}}\n\n");
-        Poll::Ready(Some(Ok(Frame::data(Bytes::from(last)))))
     }
 }

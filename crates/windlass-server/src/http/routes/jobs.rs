@@ -4,9 +4,9 @@ pub(crate) mod actions;
 pub(crate) mod bulk;
 pub(crate) mod details;
 pub(crate) mod graph;
+pub(crate) mod stream;
 
 use axum::Extension;
-use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::error::StoreError;
@@ -29,7 +29,7 @@ use crate::http::reply::error::ApiError;
 use crate::http::reply::etag::{EntityTag, Expected, Fresh, Held, Tagged};
 use crate::http::reply::response::{Created, CreatedOrExisting, Large, NoContent};
 use crate::http::reply::trace::MaybeTrace;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::body_budget::BodyReservation;
 use crate::http::request::json::Body;
 use crate::http::request::path::JobPath;
@@ -46,8 +46,7 @@ pub(crate) struct StrictQuery {
 
 /// `POST /jobs`
 pub(crate) async fn submit(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     MaybeTrace(trace): MaybeTrace,
     Query(query): Query<StrictQuery>,
     Body(submission): Body<Submission>,
@@ -77,8 +76,7 @@ pub(crate) fn into_jobs(
 
 /// `POST /jobs/batch`
 pub(crate) async fn submit_batch(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     MaybeTrace(trace): MaybeTrace,
     Query(query): Query<StrictQuery>,
     Body(batch): Body<Batch>,
@@ -141,8 +139,7 @@ pub(crate) struct JobQuery {
 
 /// `GET /jobs/{id}`
 pub(crate) async fn get(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     held: Held,
     Query(query): Query<JobQuery>,
@@ -172,8 +169,7 @@ pub(crate) async fn get(
 
 /// `GET /jobs`
 pub(crate) async fn list(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Extension(room): Extension<BodyReservation>,
     Query(query): Query<ListQuery>,
 ) -> Result<Large<JobPage>, ApiError> {
@@ -237,8 +233,7 @@ async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListReque
 
 /// `DELETE /jobs/{id}`
 pub(crate) async fn delete(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
 ) -> Result<NoContent, ApiError> {

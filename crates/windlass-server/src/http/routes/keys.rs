@@ -1,13 +1,11 @@
 //! API keys: list, create, revoke; for admins.
 
-use axum::extract::State;
 use windlass::store::command::key::NewKey;
 use windlass_api::key::{CreatedKey, KeyBody, Keys};
 
-use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::{Created, JsonOk, NoContent};
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::KeyPath;
@@ -15,8 +13,7 @@ use crate::http::request::query::Query;
 
 /// `GET /keys`
 pub(crate) async fn list(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Keys>, ApiError> {
     let keys = app.store().keys(&caller).await?;
@@ -28,8 +25,7 @@ pub(crate) async fn list(
 
 /// `POST /keys`
 pub(crate) async fn create(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(body): Body<KeyBody>,
 ) -> Result<Created<CreatedKey>, ApiError> {
     let new = NewKey {
@@ -44,11 +40,7 @@ pub(crate) async fn create(
 }
 
 /// `DELETE /keys/{id}`
-pub(crate) async fn revoke(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
-    KeyPath(id): KeyPath,
-) -> Result<NoContent, ApiError> {
+pub(crate) async fn revoke(Call { app, caller }: Call, KeyPath(id): KeyPath) -> Result<NoContent, ApiError> {
     app.store().revoke_key(&caller, id).await?;
     Ok(NoContent)
 }

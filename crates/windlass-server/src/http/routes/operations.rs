@@ -1,6 +1,5 @@
 //! Operators' routes: workers, the global pause, statistics.
 
-use axum::extract::State;
 use windlass::Store;
 use windlass::error::StoreError;
 use windlass::job::{JobState, JobType, Tenant, WorkerId};
@@ -20,7 +19,7 @@ use windlass_api::worker::{ActedWorker, Workers};
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::WorkerPath;
@@ -30,10 +29,7 @@ use crate::http::routes::known::known;
 use crate::limits;
 
 /// `GET /stats`
-pub(crate) async fn stats(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
-) -> Result<JsonOk<Stats>, ApiError> {
+pub(crate) async fn stats(Call { app, caller }: Call) -> Result<JsonOk<Stats>, ApiError> {
     let unresolved = unresolved(app.store(), &caller).await?;
     let stats = Stats::from(&app.store().stats(&caller).await?);
     Ok(JsonOk(Stats { unresolved: Some(unresolved), ..stats }))
@@ -52,8 +48,7 @@ async fn unresolved(store: &Store, caller: &Caller) -> Result<Unresolved, StoreE
 
 /// `GET /workers`
 pub(crate) async fn workers(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Workers>, ApiError> {
     let (config, now) = (app.store().config(&caller).await?, app.now());
@@ -81,8 +76,7 @@ async fn acted_worker(
 
 /// `POST /workers/{id}/pause`
 pub(crate) async fn pause_worker(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     WorkerPath(id): WorkerPath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
@@ -97,8 +91,7 @@ pub(crate) async fn pause_worker(
 
 /// `POST /workers/{id}/resume`
 pub(crate) async fn resume_worker(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     WorkerPath(id): WorkerPath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
@@ -115,10 +108,7 @@ async fn gate_view(app: &App, caller: &Caller) -> Result<Gate, ApiError> {
 }
 
 /// `GET /gate`
-pub(crate) async fn gate(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
-) -> Result<JsonOk<Gate>, ApiError> {
+pub(crate) async fn gate(Call { app, caller }: Call) -> Result<JsonOk<Gate>, ApiError> {
     gate_view(&app, &caller).await.map(JsonOk)
 }
 
@@ -143,8 +133,7 @@ fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Resu
 
 /// `POST /gate/offline`
 pub(crate) async fn close(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<StrictQuery>,
     Body(body): Body<OfflineBody>,
 ) -> Result<JsonOk<ActedGate>, ApiError> {
@@ -163,8 +152,7 @@ pub(crate) async fn close(
 
 /// `POST /gate/online`
 pub(crate) async fn open(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<StrictQuery>,
     Body(body): Body<OnlineBody>,
 ) -> Result<JsonOk<ActedGate>, ApiError> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -10,9 +9,9 @@ use windlass::clock::{ClockReport, Timestamp};
 use windlass::store::documents::schedules::Schedule;
 use windlass::store::query::queues::QueueInfo;
 
-use crate::http::app::{App, StorePlace};
+use crate::http::app::StorePlace;
 use crate::http::reply::error::ApiError;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::routes::metrics::write_requests;
 use crate::http::routes::metrics_text::{MetricsFormat, MetricsText};
 use crate::http::routes::store_metrics::write_store;
@@ -40,8 +39,7 @@ impl Reply for MetricsResponse {
 
 /// `GET /metrics`
 pub(crate) async fn metrics(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     headers: HeaderMap,
 ) -> Result<MetricsResponse, ApiError> {
     let max = limits::METRIC_QUEUES_MAX;

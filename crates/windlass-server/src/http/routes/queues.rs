@@ -1,6 +1,5 @@
 //! Queues: list, get, configure, pause, resume.
 
-use axum::extract::State;
 use windlass::job::QueueName;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::caller::Caller;
@@ -15,7 +14,7 @@ use windlass_api::settings::QueueBody;
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::QueuePath;
@@ -25,8 +24,7 @@ use crate::http::routes::known::known;
 
 /// `GET /queues`
 pub(crate) async fn list(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Queues>, ApiError> {
     let limit = query.limit()?;
@@ -46,8 +44,7 @@ async fn view(app: &App, caller: &Caller, queue: QueueName, known: Known) -> Res
 
 /// `GET /queues/{queue}`
 pub(crate) async fn get(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     QueuePath(queue): QueuePath,
 ) -> Result<JsonOk<Queue>, ApiError> {
     let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
@@ -56,8 +53,7 @@ pub(crate) async fn get(
 
 /// `PUT /queues/{queue}`
 pub(crate) async fn put(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     QueuePath(queue): QueuePath,
     Body(body): Body<QueueBody>,
 ) -> Result<JsonOk<ActedQueue>, ApiError> {
@@ -69,8 +65,7 @@ pub(crate) async fn put(
 
 /// `POST /queues/{queue}/pause`
 pub(crate) async fn pause(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     QueuePath(queue): QueuePath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
@@ -86,8 +81,7 @@ pub(crate) async fn pause(
 
 /// `POST /queues/{queue}/resume`
 pub(crate) async fn resume(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     QueuePath(queue): QueuePath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ResumeBody>,

@@ -1,14 +1,14 @@
-//! Schedules: create, list, pause, resume, trigger, delete.
+//! Schedules: create, list, pause, resume, trigger, delete, restore.
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use windlass::error::ScheduleError;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
 use windlass::store::documents::schedules::{PauseSchedule, Schedule, ScheduleRef};
-use windlass::store::wire::schedule::schedule as encode;
+use windlass::store::wire::schedule::{deleted as encode_deleted, schedule as encode};
 use windlass_api::actions::{EmptyBody, ReasonBody};
 use windlass_api::job::Job;
 use windlass_api::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
@@ -17,7 +17,7 @@ use windlass_api::text::Text;
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::{Created, JsonOk, NoContent};
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::SchedulePath;
@@ -33,6 +33,19 @@ pub(crate) struct TenantQuery {
     strict: bool,
 }
 
+/// Selects a page of schedules, or of deleted ones.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct ListQuery {
+    /// List deleted schedules that can be restored, latest first.
+    #[serde(default)]
+    deleted: bool,
+    /// Maximum number of items, 1 to 1000; 1000 if not given.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// `next_cursor` of the previous page.
+    cursor: Option<String>,
+}
+
 fn which(SchedulePath(name): SchedulePath, query: &TenantQuery) -> ScheduleRef {
     ScheduleRef { tenant: query.tenant.clone().map(|tenant| tenant.0), name }
 }
@@ -45,11 +58,18 @@ async fn view(app: &App, caller: &Caller, which: ScheduleRef) -> Result<Schedule
 
 /// `GET /schedules`
 pub(crate) async fn list(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
-    Query(query): Query<PageQuery>,
+    Call { app, caller }: Call,
+    Query(ListQuery { deleted, limit, cursor }): Query<ListQuery>,
 ) -> Result<JsonOk<Schedules>, ApiError> {
-    let (found, now) = (app.store().schedules(&caller).await?, app.now());
+    let query = PageQuery::new(limit, cursor);
+    let now = app.now();
+    if deleted {
+        // At most `DELETED_SCHEDULES_MAX`: one page, in their own order.
+        let found = app.store().deleted_schedules(&caller).await?.into_iter().take(query.limit()?);
+        let schedules = found.map(|schedule| encode_deleted(&schedule, now)).collect();
+        return Ok(JsonOk(Schedules { schedules, next_cursor: None }));
+    }
+    let found = app.store().schedules(&caller).await?;
     let name = |schedule: &&Arc<Schedule>| format!("{} {}", schedule.tenant, schedule.name);
     let (found, next_cursor) = query.of(&found, name)?;
     let schedules = found.into_iter().map(|schedule| encode(schedule, now)).collect();
@@ -58,8 +78,7 @@ pub(crate) async fn list(
 
 /// `GET /schedules/{schedule}`
 pub(crate) async fn get(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
 ) -> Result<JsonOk<ScheduleView>, ApiError> {
@@ -68,8 +87,7 @@ pub(crate) async fn get(
 
 /// `PUT /schedules/{schedule}`
 pub(crate) async fn put(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     SchedulePath(name): SchedulePath,
     Body(body): Body<ScheduleBody>,
 ) -> Result<JsonOk<ActedSchedule>, ApiError> {
@@ -80,8 +98,7 @@ pub(crate) async fn put(
 
 /// `DELETE /schedules/{schedule}`
 pub(crate) async fn delete(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
 ) -> Result<NoContent, ApiError> {
@@ -89,10 +106,30 @@ pub(crate) async fn delete(
     Ok(NoContent)
 }
 
+/// `POST /schedules/{schedule}/restore`
+pub(crate) async fn restore(
+    Call { app, caller }: Call,
+    path: SchedulePath,
+    Query(query): Query<TenantQuery>,
+    Body(EmptyBody {}): Body<EmptyBody>,
+) -> Result<JsonOk<ScheduleView>, ApiError> {
+    let restored = app.store().restore_schedule(&caller, which(path, &query)).await;
+    let restored = restored.map_err(|error| match error {
+        ScheduleError::NotFound(name) => {
+            ApiError::not_found(format!("no deleted schedule {name} can be restored"))
+        }
+        // A new schedule has the name: nothing is wrong with the request itself.
+        ScheduleError::Invalid(invalid) if invalid.field == "name" => {
+            ApiError::conflict("state_conflict", invalid.to_string())
+        }
+        other => other.into(),
+    })?;
+    Ok(JsonOk(encode(&restored, app.now())))
+}
+
 /// `POST /schedules/{schedule}/pause`
 pub(crate) async fn pause(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
     Body(body): Body<SchedulePauseBody>,
@@ -109,8 +146,7 @@ pub(crate) async fn pause(
 
 /// `POST /schedules/{schedule}/resume`
 pub(crate) async fn resume(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
     Body(_reason): Body<ReasonBody>,
@@ -125,8 +161,7 @@ pub(crate) async fn resume(
 
 /// `POST /schedules/{schedule}/trigger`
 pub(crate) async fn trigger(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
     Body(EmptyBody {}): Body<EmptyBody>,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use axum::extract::State;
 use windlass::job::Tenant;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
@@ -14,10 +13,9 @@ use windlass_api::queue::{ActedTenant, TenantView, Tenants};
 use windlass_api::settings::TenantBody;
 use windlass_api::text::Text;
 
-use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::TenantPath;
@@ -26,8 +24,7 @@ use crate::http::routes::known::known;
 
 /// `GET /tenants`
 pub(crate) async fn list(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Tenants>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
@@ -44,8 +41,7 @@ pub(crate) async fn list(
 
 /// `GET /tenants/{tenant}`. A tenant that the caller may not see looks like an unused one.
 pub(crate) async fn get(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     TenantPath(tenant): TenantPath,
 ) -> Result<JsonOk<TenantView>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
@@ -55,8 +51,7 @@ pub(crate) async fn get(
 
 /// `PUT /tenants/{tenant}`
 pub(crate) async fn put(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     TenantPath(tenant): TenantPath,
     Body(body): Body<TenantBody>,
 ) -> Result<JsonOk<ActedTenant>, ApiError> {

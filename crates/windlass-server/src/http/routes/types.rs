@@ -1,6 +1,5 @@
 //! Job types: list, get, configure. They are paused through `/gate`.
 
-use axum::extract::State;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
 use windlass::store::query::job_types::TypeInfo;
@@ -11,10 +10,9 @@ use windlass_api::queue::{ActedType, Type, Types};
 use windlass_api::settings::TypeBody;
 use windlass_api::text::Text;
 
-use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::TypePath;
@@ -23,8 +21,7 @@ use crate::http::routes::known::known;
 
 /// `GET /types`
 pub(crate) async fn list(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Types>, ApiError> {
     let infos = app.store().job_types(&caller).await?;
@@ -36,8 +33,7 @@ pub(crate) async fn list(
 
 /// `GET /types/{type}`
 pub(crate) async fn get(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     TypePath(job_type): TypePath,
 ) -> Result<JsonOk<Type>, ApiError> {
     let known = known(&app, &caller, Named::Type(job_type.clone())).await?;
@@ -50,8 +46,7 @@ pub(crate) async fn get(
 
 /// `PUT /types/{type}`
 pub(crate) async fn put(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     TypePath(job_type): TypePath,
     Body(body): Body<TypeBody>,
 ) -> Result<JsonOk<ActedType>, ApiError> {

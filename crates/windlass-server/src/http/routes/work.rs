@@ -5,7 +5,6 @@ mod claim_response;
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -19,6 +18,7 @@ use windlass::store::command::finish::{Finish, Park, Report};
 use windlass::store::wire::claim::{claim_request, heartbeat_item};
 use windlass::store::wire::job_details::child as encode_child;
 use windlass::store::wire::outcome::attempt_writes;
+use windlass::store::wire::stream::stream_write;
 use windlass_api::claim::{
     AttemptWrites, CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered,
     WorkerBody,
@@ -26,6 +26,7 @@ use windlass_api::claim::{
 use windlass_api::job_details::{Parent, SpawnedChildren};
 use windlass_api::json::Json;
 use windlass_api::outcome::{ChildrenBody, OutcomeBody, OutcomeView, OutcomesBody, OutcomesView};
+use windlass_api::stream::StreamBody;
 use windlass_api::text::Text;
 
 use self::claim_response::ClaimResponse;
@@ -33,7 +34,7 @@ use crate::http::app::App;
 use crate::http::dev::crash_holder;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::{Created, JsonOk, NoContent};
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::{Body, decode};
 use crate::http::request::path::{JobPath, NamePath, WorkerPath, shown};
 use crate::http::routes::jobs::into_jobs;
@@ -41,8 +42,7 @@ use crate::http::schema::{Reply, Shape};
 
 /// `POST /workers`
 pub(crate) async fn register(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(body): Body<WorkerBody>,
 ) -> Result<Created<Registered>, ApiError> {
     let worker = app.store().register(&caller, body.try_into()?).await?;
@@ -51,11 +51,7 @@ pub(crate) async fn register(
 }
 
 /// `DELETE /workers/{id}`
-pub(crate) async fn leave(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
-    WorkerPath(id): WorkerPath,
-) -> Result<Left, ApiError> {
+pub(crate) async fn leave(Call { app, caller }: Call, WorkerPath(id): WorkerPath) -> Result<Left, ApiError> {
     app.store().deregister(&caller, id).await.map(Left).map_err(ApiError::from)
 }
 
@@ -78,8 +74,7 @@ impl Reply for Left {
 
 /// `POST /claims`
 pub(crate) async fn claim(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(body): Body<ClaimBody>,
 ) -> Result<ClaimResponse, ApiError> {
     let wait = body.wait.map_or(Duration::ZERO, |span| span.0);
@@ -90,8 +85,7 @@ pub(crate) async fn claim(
 
 /// `POST /heartbeats`
 pub(crate) async fn heartbeat(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(body): Body<HeartbeatBody>,
 ) -> Result<JsonOk<HeartbeatView>, ApiError> {
     let worker = worker_id(&body.worker_id)?;
@@ -120,8 +114,7 @@ pub(crate) async fn heartbeat(
 
 /// `POST /outcomes`
 pub(crate) async fn outcomes(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(body): Body<OutcomesBody>,
 ) -> Result<JsonOk<OutcomesView>, ApiError> {
     let worker = worker_id(&body.worker_id)?;
@@ -187,8 +180,7 @@ fn lease_ref(job: JobId, fence: u64, worker: Option<&str>) -> Result<LeaseRef, A
 
 /// `PUT /jobs/{id}/checkpoints/{name}`
 pub(crate) async fn checkpoint(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(job): JobPath,
     NamePath(step): NamePath,
     Body(body): Body<CheckpointBody>,
@@ -200,13 +192,23 @@ pub(crate) async fn checkpoint(
 
 /// `POST /jobs/{id}/checkpoints`
 pub(crate) async fn checkpoints(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(job): JobPath,
     Body(body): Body<AttemptWrites>,
 ) -> Result<NoContent, ApiError> {
     let lease = lease_ref(job, body.fence, body.worker_id.as_deref())?;
-    save(&app, &caller, lease, attempt_writes(body.checkpoints, body.progress, body.logs)).await
+    let writes = attempt_writes(body.checkpoints, body.progress, body.logs, body.stream);
+    save(&app, &caller, lease, writes).await
+}
+
+/// `POST /jobs/{id}/stream`
+pub(crate) async fn stream(
+    Call { app, caller }: Call,
+    JobPath(job): JobPath,
+    Body(body): Body<StreamBody>,
+) -> Result<NoContent, ApiError> {
+    let lease = lease_ref(job, body.fence, body.worker_id.as_deref())?;
+    save(&app, &caller, lease, vec![stream_write(body.offset, &body.chunks)]).await
 }
 
 async fn save(
@@ -225,8 +227,7 @@ async fn save(
 
 /// `POST /jobs/{id}/children`
 pub(crate) async fn children(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(job): JobPath,
     Body(body): Body<ChildrenBody>,
 ) -> Result<Created<SpawnedChildren>, ApiError> {
@@ -237,7 +238,8 @@ pub(crate) async fn children(
         jobs: into_jobs(body.jobs, None)?,
     };
     let parks = body.beside.into_iter().map(Park::try_from).collect::<Result<_, _>>()?;
-    let options = SpawnOptions { parks, writes: attempt_writes(body.checkpoints, None, Vec::new()) };
+    let writes = attempt_writes(body.checkpoints, None, Vec::new(), body.stream);
+    let options = SpawnOptions { keeps_running: body.park == Some(false), parks, writes };
     let spawned = app.store().spawn_with(&caller, lease, group, options).await?;
     Ok(Created(SpawnedChildren {
         group: spawned.group,

@@ -1,6 +1,8 @@
 //! Actions on one job: submit a held job, suspend, resume, cancel, change priority and metadata, delete. Each reports
 //! whether it changed anything.
 
+pub mod signal;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

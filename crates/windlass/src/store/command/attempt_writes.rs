@@ -1,10 +1,13 @@
-//! What a running attempt writes besides its outcome: checkpoints, progress and log lines. Every write names job and
-//! fence; a stale write changes nothing.
+//! What a running attempt writes besides its outcome: checkpoints, progress, log lines and partial output. Every write
+//! names job and fence; a stale write changes nothing.
+
+mod stream;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::stream::StreamBlock;
 use super::heartbeat::check_progress;
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid, WorkError};
@@ -34,6 +37,18 @@ impl LeaseRef {
     }
 }
 
+/// When a step was saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepTime {
+    /// The time of the commit.
+    pub at: Timestamp,
+    /// The attempt that saved it.
+    pub attempt: u32,
+    /// How many steps the job had with it: the order of steps that were saved in one commit.
+    #[serde(default)]
+    pub place: u64,
+}
+
 /// A line of a job's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
@@ -60,6 +75,14 @@ pub enum AttemptWrite {
     Progress(Progress),
     /// Lines for the job's log.
     Logs(Vec<String>),
+    /// Chunks of partial output.
+    Stream {
+        /// How many chunks this attempt has sent before them; chunks that are stored already are left out, so that the
+        /// write can be repeated. If `None`, all are appended.
+        offset: Option<u64>,
+        /// The chunks, each any JSON.
+        chunks: Vec<Vec<u8>>,
+    },
 }
 
 /// Applies writes for a running job, all or none.
@@ -89,6 +112,7 @@ pub(super) fn apply(
             AttemptWrite::Checkpoint { step, value } => tx.save_checkpoint(&mut job, step, value)?,
             AttemptWrite::Progress(progress) => job.details_mut().progress = Some(progress.clone()),
             AttemptWrite::Logs(lines) => tx.append_logs(&mut job, lines),
+            AttemptWrite::Stream { offset, chunks } => tx.append_stream(&mut job, *offset, chunks)?,
         }
     }
     tx.put(job.clone());
@@ -136,21 +160,27 @@ fn check(write: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> 
             Err(Invalid::new("logs", problem))
         }
         AttemptWrite::Logs(_) => Ok(()),
+        AttemptWrite::Stream { chunks, .. } => stream::check(chunks),
     }
 }
 
-/// Refuses checkpoints beyond the allowed number or size before the first one is written: a single write could not be
-/// undone.
+/// Refuses checkpoints beyond the allowed number or size, and output after a gap, before anything is written: a single
+/// write could not be undone.
 pub(super) fn check_room(
     tx: &mut WriteTx<'_>,
     job: &JobRecord,
     writes: &[AttemptWrite],
 ) -> Result<(), WorkError> {
+    for write in writes {
+        if let AttemptWrite::Stream { offset, chunks } = write {
+            job.details.stream.unwrap_or_default().known(job.attempt, *offset, chunks.len())?;
+        }
+    }
     let named: BTreeMap<&str, usize> = writes
         .iter()
         .filter_map(|write| match write {
             AttemptWrite::Checkpoint { step, value } => Some((step.as_str(), value.len())),
-            AttemptWrite::Progress(_) | AttemptWrite::Logs(_) => None,
+            AttemptWrite::Progress(_) | AttemptWrite::Logs(_) | AttemptWrite::Stream { .. } => None,
         })
         .collect();
     let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
@@ -246,6 +276,14 @@ impl WriteTx<'_> {
             name: step.to_owned(),
             number: 0,
             body: value.into(),
+        }));
+        self.write_job_data(JobDataWrite::Put(JobData {
+            seq: job.seq,
+            kind: JobDataKind::StepTime,
+            name: step.to_owned(),
+            number: 0,
+            body: encode(&StepTime { at: self.now, attempt: job.attempt, place: job.details.checkpoints })
+                .into(),
         }));
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::error::{ActError, FieldProblem, StoreError};
 use crate::job::{JobId, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::command::schema_checks::SchemaChecks;
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
 use crate::store::query::list::Cursor;
@@ -59,7 +60,8 @@ impl FromStr for BulkCursor {
         let parse = || {
             let (last, after) = text.split_once('.')?;
             let last = Seq(i64::from_str_radix(last, 16).ok()?);
-            Some(BulkCursor { after: after.parse::<Cursor>().ok()?.0, last })
+            let cursor = BulkCursor { after: after.parse::<Cursor>().ok()?.0, last };
+            (cursor.to_string() == text).then_some(cursor)
         };
         parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
@@ -151,7 +153,10 @@ fn act_on_job(
 ) -> Result<Option<bool>, StoreError> {
     let result = match action {
         BulkAction::Act(act) => actions::act(tx, caller, id, act).map(|acted| acted.is_changed),
-        BulkAction::Redrive(how) => redrive::redrive(tx, caller, id, how, &IfMatch::any()).map(|_| true),
+        BulkAction::Redrive(how) => {
+            let how = (how, &mut SchemaChecks::default());
+            redrive::redrive(tx, caller, id, how, &IfMatch::any()).map(|_| true)
+        }
         BulkAction::Delete => actions::delete(tx, caller, id, &IfMatch::any()).map(|()| true),
     };
     match result {

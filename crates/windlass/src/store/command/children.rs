@@ -1,16 +1,17 @@
 //! Child groups: a running job spawns children and parks until the group is decided. The children, the group and
-//! the parking are one commit.
+//! the parking are one commit. A job can also go on beside its children, and park on the group later or never.
 
 use std::borrow::Cow;
 
 use super::attempt_writes::{self, AttemptWrite, LeaseRef};
 use super::effects::audit::RecordActor;
-use super::finish::{Park, check_parks, wait_of};
+use super::finish::{self, Park, check_parks, wait_each};
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
-use crate::job::{ChildGroup, Decided, Dependency, GroupStrategy, JobEvent, JobRecord, NewJob, Wait};
+use crate::job::{ChildGroup, Decided, Dependency, GroupStrategy, JobRecord, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::command::schema_checks::SchemaChecks;
 use crate::store::documents::config::parse;
 use crate::store::engine::{JobDataKind, JobDataQuery};
 use crate::store::filter::{Filter, Order, Scan};
@@ -30,6 +31,8 @@ pub struct NewGroup {
 /// What else happens in the commit that spawns children.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SpawnOptions {
+    /// Whether the parent goes on beside its children. It can park on the group later.
+    pub keeps_running: bool,
     /// Conditions that can also wake the parent, before the group is decided.
     pub parks: Vec<Park>,
     /// Checkpoints, progress and log lines of the parent.
@@ -57,11 +60,16 @@ pub(crate) fn spawn(
     lease: LeaseRef,
     group: &NewGroup,
     options: &SpawnOptions,
+    checks: &mut SchemaChecks,
 ) -> Result<Spawned, WorkError> {
-    let SpawnOptions { parks: beside, writes } = options;
+    let writes = &options.writes;
     caller.require(Permission::Work)?;
     check(group)?;
-    check_parks("beside", beside)?;
+    check_parks("beside", &options.parks)?;
+    if options.keeps_running && !options.parks.is_empty() {
+        let problem = FieldProblem::Contradiction("a job that does not park is not woken".into());
+        return Err(Invalid::new("beside", problem).into());
+    }
     attempt_writes::check_all(writes, tx.env.options.payload_bytes_max)?;
     let refused = |error: SubmitError| match error {
         SubmitError::Store(error) => WorkError::Store(error),
@@ -73,9 +81,12 @@ pub(crate) fn spawn(
     check_tenant(&parent, &group.jobs)?;
     check_parent(&parent, &group.jobs)?;
     attempt_writes::check_room(tx, &parent, writes)?;
-    if let Some((number, known)) = find_group(tx, &parent, &group.name)? {
+    let others = wait_each(tx, &parent, "beside", &options.parks)??;
+    let known = find_groups(tx, &parent)?.into_iter().find(|(_, known)| known.name == group.name);
+    if let Some((number, known)) = known {
         let parent = attempt_writes::apply(tx, parent, writes)?;
-        return again(tx, caller, &parent, (number, &known), beside);
+        let parks = known.decided.is_none() && !options.keeps_running;
+        return again(tx, caller, &parent, number, parks.then_some(others));
     }
     let number = parent.details.groups + 1;
     if number > limits::CHILD_GROUPS_MAX {
@@ -86,10 +97,16 @@ pub(crate) fn spawn(
     let as_parent = Caller { tenant: Some(parent.lane.tenant.clone()), ..caller.clone() };
     let jobs = in_trace_of(tx, &parent, &group.jobs)?;
     let receipts =
-        submit::submit(tx, &as_parent, &jobs, SubmitOptions::default(), Some(spawning)).map_err(refused)?;
+        submit::submit_checked(tx, &as_parent, &jobs, SubmitOptions::default(), Some(spawning), checks)
+            .map_err(refused)?;
     let parent = attempt_writes::apply(tx, parent, writes)?;
     keep_group(tx, &parent, number, group, &receipts)?;
-    park(tx, caller, &parent, number, beside)?;
+    if options.keeps_running {
+        // A child may have ended already, and its siblings may not be needed any more.
+        tx.wake_if_decided(parent.seq, number)?;
+    } else {
+        park(tx, caller, &parent, number, others)?;
+    }
     let mut children = Vec::with_capacity(receipts.len());
     for receipt in receipts {
         children.push(tx.job(receipt.job.seq)?.cloned().unwrap_or(receipt.job));
@@ -158,36 +175,32 @@ fn check_parent(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
     Ok(())
 }
 
-fn find_group(
+/// The groups of a job, by number.
+pub(super) fn find_groups(
     tx: &mut WriteTx<'_>,
     parent: &JobRecord,
-    name: &str,
-) -> Result<Option<(u64, ChildGroup)>, WorkError> {
+) -> Result<Vec<(u64, ChildGroup)>, StoreError> {
     if parent.details.groups == 0 {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
     let query =
         JobDataQuery { seq: parent.seq, kind: JobDataKind::Group, name: Some(""), above: None, limit };
-    for data in tx.db()?.job_data(query)? {
-        let group: ChildGroup = parse(&data.body)?;
-        if group.name == name {
-            return Ok(Some((data.number, group)));
-        }
-    }
-    Ok(None)
+    let found = tx.db()?.job_data(query)?;
+    found.into_iter().map(|data| Ok((data.number, parse(&data.body)?))).collect()
 }
 
-/// A replay requests a group that exists: it parks again, unless the group is decided.
+/// A replay requests a group that exists: it parks again on the group and `others`, unless the group is decided or the
+/// job goes on.
 fn again(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     parent: &JobRecord,
-    (number, group): (u64, &ChildGroup),
-    beside: &[Park],
+    number: u64,
+    others: Option<Vec<Wait>>,
 ) -> Result<Spawned, WorkError> {
-    if group.decided.is_none() {
-        park(tx, caller, parent, number, beside)?;
+    if let Some(others) = others {
+        park(tx, caller, parent, number, others)?;
     }
     let filter = Filter { parent: Some(parent.id), ..Filter::default() };
     let limit = limits::BATCH_JOBS_MAX * 10;
@@ -232,27 +245,21 @@ fn keep_group(
     Ok(())
 }
 
+/// Parks the parent until the group is decided, or one of `others` comes first.
 fn park(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     parent: &JobRecord,
     number: u64,
-    beside: &[Park],
+    others: Vec<Wait>,
 ) -> Result<(), WorkError> {
     let Some(lease) = parent.lease else { return Err(WorkError::Stale(parent.id)) };
     let cause = RecordActor::worker(caller, lease.worker);
     let group = Wait::Children { group: number };
-    let wait = if beside.is_empty() {
+    let wait = if others.is_empty() {
         group
     } else {
-        let others = beside.iter().map(|park| wait_of(park, tx.now));
         Wait::Any { of: std::iter::once(group).chain(others).collect() }
     };
-    let _refused = tx.apply(parent.seq, &JobEvent::Park { wait }, &cause)?;
-    tx.wake_if_decided(parent.seq, number)?;
-    if !beside.is_empty() {
-        tx.deliver_signal(parent.seq)?;
-        tx.apply_due_timers(parent.seq)?;
-    }
-    Ok(())
+    Ok(finish::park(tx, parent.seq, wait, &cause)?)
 }

@@ -21,7 +21,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::Worker;
 use crate::store::engine::{JobDataKind, JobDataQuery};
 use crate::store::notify::wakeup::WorkFilter;
-use crate::store::query::job_details::all_there;
+use crate::store::query::job_details::{DecidedGroup, all_there};
 use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::Ticket;
 pub(in crate::store) use aging::{AgingHeads, AgingTurns};
@@ -85,6 +85,8 @@ pub struct Claimed {
     pub spec: Spec,
     /// Checkpoints saved by earlier attempts.
     pub checkpoints: Vec<Checkpoint>,
+    /// Decided groups of children, if a server sent them with the job.
+    pub groups: Vec<DecidedGroup>,
 }
 
 impl Claimed {
@@ -243,7 +245,7 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
         let checkpoints = if job.has.checkpoints { checkpoints(tx, *seq)? } else { Vec::new() };
         // A step whose checkpoint was lost would run twice.
         all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;
-        claimed.push(Claimed { job, spec, checkpoints });
+        claimed.push(Claimed { job, spec, checkpoints, groups: Vec::new() });
     }
     Ok(claimed)
 }

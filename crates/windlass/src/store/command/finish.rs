@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::attempt_writes::{self, AttemptWrite, check_step};
-use super::children::in_trace_of;
+use super::children::{find_groups, in_trace_of};
 use super::effects::audit::RecordActor;
 use super::submit::{self, SubmitOptions};
 use crate::clock::Timestamp;
@@ -12,6 +12,7 @@ use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
 use crate::job::{Failure, Fence, JobEvent, JobId, JobRecord, JobState, NewJob, Seq, Wait, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::command::schema_checks::SchemaChecks;
 use crate::store::documents::budget::{self, BudgetUsage};
 use crate::store::documents::config::{encode, parse};
 use crate::store::engine::{DocumentKind, JobData, JobDataKind, JobDataWrite};
@@ -51,7 +52,12 @@ pub enum Park {
         /// Maximum time to wait.
         timeout: Option<Duration>,
     },
-    /// The first of several times and signals.
+    /// Until a group of children is decided, which was spawned without parking.
+    Group {
+        /// The group's name within the job.
+        name: String,
+    },
+    /// The first of several times, signals and groups.
     Any(Vec<Park>),
 }
 
@@ -66,7 +72,7 @@ pub struct Report {
     pub outcome: Outcome,
     /// The cost of the attempt in cents.
     pub cost_cents: i64,
-    /// Checkpoints, progress and log lines, written in the commit of the outcome.
+    /// Checkpoints, progress, log lines and partial output, written in the commit of the outcome.
     pub writes: Vec<AttemptWrite>,
     /// Jobs submitted in the commit of a completion, for the job's tenant; none with another outcome.
     pub follow_ups: Vec<NewJob>,
@@ -98,6 +104,7 @@ pub(crate) fn finish(
     caller: &Caller,
     worker: WorkerId,
     reports: &[Report],
+    checks: &mut SchemaChecks,
 ) -> Result<Vec<Finish>, WorkError> {
     caller.require(Permission::Work)?;
     if reports.len() > limits::OUTCOMES_PER_CALL_MAX {
@@ -116,7 +123,7 @@ pub(crate) fn finish(
     let mut answers = Vec::with_capacity(reports.len());
     for (report, seq) in reports.iter().zip(found) {
         answers.push(match seq {
-            Some(seq) => finish_one(tx, caller, (worker, seq), report, &cause)?,
+            Some(seq) => finish_one(tx, caller, (worker, seq), report, (&cause, checks))?,
             None => Finish::Stale,
         });
     }
@@ -128,7 +135,7 @@ fn finish_one(
     caller: &Caller,
     (worker, seq): (WorkerId, Seq),
     report: &Report,
-    cause: &RecordActor,
+    (cause, checks): (&RecordActor, &mut SchemaChecks),
 ) -> Result<Finish, StoreError> {
     let Some(mut job) = tx.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
     if report.outcome != Outcome::Released || !report.writes.is_empty() {
@@ -137,7 +144,19 @@ fn finish_one(
     if let Err(invalid) = check(report, tx.env.options.payload_bytes_max) {
         return Ok(Finish::Rejected(invalid));
     }
-    match write_beside(tx, caller, job, report) {
+    if let Outcome::Completed { result } = &report.outcome
+        && let Err(invalid) = check_result(tx, &job, result.as_deref(), checks)?
+    {
+        return Ok(Finish::Rejected(invalid));
+    }
+    let wait = match &report.outcome {
+        Outcome::Parked(park) => match wait_of(tx, &job, park)? {
+            Ok(wait) => Some(wait),
+            Err(invalid) => return Ok(Finish::Rejected(invalid)),
+        },
+        Outcome::Completed { .. } | Outcome::Failed(_) | Outcome::Released => None,
+    };
+    match write_beside(tx, caller, job, report, checks) {
         Ok(written) => job = written,
         Err(WorkError::Invalid(invalid)) => return Ok(Finish::Rejected(invalid)),
         Err(WorkError::Children(refused)) => return Ok(Finish::Refused(refused)),
@@ -145,29 +164,57 @@ fn finish_one(
         Err(other) => unreachable!("the job is held: {other}"),
     }
     book(tx, &job, report)?;
-    let event = match &report.outcome {
-        Outcome::Completed { .. } => JobEvent::Succeed,
-        Outcome::Failed(failure) => {
-            JobEvent::Fail { failure: failure.clone(), random: tx.env.entropy.fraction() }
-        }
-        Outcome::Released => JobEvent::Release,
-        Outcome::Parked(park) => JobEvent::Park { wait: wait_of(park, tx.now) },
-    };
-    let _refused = tx.apply(seq, &event, cause)?;
-    if matches!(report.outcome, Outcome::Parked(_)) {
-        tx.deliver_signal(seq)?;
-        tx.apply_due_timers(seq)?;
+    if let Some(wait) = wait {
+        park(tx, seq, wait, cause)?;
+    } else {
+        let event = match &report.outcome {
+            Outcome::Completed { .. } => JobEvent::Succeed,
+            Outcome::Failed(failure) => {
+                JobEvent::Fail { failure: failure.clone(), random: tx.env.entropy.fraction() }
+            }
+            Outcome::Released | Outcome::Parked(_) => JobEvent::Release,
+        };
+        let _refused = tx.apply(seq, &event, cause)?;
     }
     Ok(Finish::Applied(tx.job(seq)?.map_or(job.state, |job| job.state)))
 }
 
-/// Submits follow-ups and writes checkpoints, progress and log lines. Everything that can be refused is checked before the
-/// first write: the other reports of the call are committed, whatever happens to this one.
+/// Checks a result against the schema of the job's type.
+fn check_result(
+    tx: &mut WriteTx<'_>,
+    job: &JobRecord,
+    result: Option<&[u8]>,
+    checks: &mut SchemaChecks,
+) -> Result<Result<(), Invalid>, StoreError> {
+    let config = tx.config()?;
+    let settings = config.types.get(&job.lane.job_type);
+    Ok(checks.result(&tx.env.schemas, &job.lane.job_type, settings, result.unwrap_or_default()))
+}
+
+/// Parks a job, and wakes it at once if what it waits for has happened.
+pub(super) fn park(
+    tx: &mut WriteTx<'_>,
+    seq: Seq,
+    wait: Wait,
+    cause: &RecordActor,
+) -> Result<(), StoreError> {
+    let groups: Vec<u64> = wait.groups().collect();
+    let _refused = tx.apply(seq, &JobEvent::Park { wait }, cause)?;
+    for group in groups {
+        tx.wake_if_decided(seq, group)?;
+    }
+    tx.deliver_signal(seq)?;
+    tx.apply_due_timers(seq)
+}
+
+/// Submits follow-ups and writes checkpoints, progress, log lines and partial output. Everything that can be refused is
+/// checked before the first write, because the other reports of the call are committed even if this one is refused.
 fn write_beside(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     job: JobRecord,
     report: &Report,
+    checks: &mut SchemaChecks,
 ) -> Result<JobRecord, WorkError> {
     if !report.writes.is_empty() {
         attempt_writes::check_room(tx, &job, &report.writes)?;
@@ -184,7 +231,8 @@ fn write_beside(
         check_tenant(&job, &report.follow_ups).map_err(refused)?;
         let as_job = Caller { tenant: Some(job.lane.tenant.clone()), ..caller.clone() };
         let jobs = in_trace_of(tx, &job, &report.follow_ups)?;
-        submit::submit(tx, &as_job, &jobs, SubmitOptions::default(), None).map_err(refused)?;
+        submit::submit_checked(tx, &as_job, &jobs, SubmitOptions::default(), None, checks)
+            .map_err(refused)?;
         // One of them may depend on this job.
         job = tx.job(seq)?.cloned().unwrap_or(job);
     }
@@ -274,6 +322,7 @@ pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), Invalid> {
             check_step(&format!("{field}.signal"), name)?;
             step.as_deref().map_or(Ok(()), |step| check_step(&format!("{field}.step"), step))
         }
+        Park::Group { name } => check_step(&format!("{field}.group"), name),
         Park::Until(_) | Park::For(_) => Ok(()),
         Park::Any(parks) => check_parks(&format!("{field}.any"), parks),
     }
@@ -291,18 +340,44 @@ pub(crate) fn check_parks(field: &str, parks: &[Park]) -> Result<(), Invalid> {
     parks.iter().try_for_each(|park| check_park(field, park))
 }
 
-pub(crate) fn wait_of(park: &Park, now: Timestamp) -> Wait {
-    match park {
-        Park::Until(until) => Wait::Timer { until: *until },
-        Park::For(duration) => Wait::Timer { until: now.plus(*duration) },
-        Park::Signal { name, step, timeout } => Wait::Signal {
+/// What a parked job waits for.
+fn wait_of(tx: &mut WriteTx<'_>, job: &JobRecord, park: &Park) -> Result<Result<Wait, Invalid>, StoreError> {
+    let Park::Any(parks) = park else {
+        let alone = wait_each(tx, job, "park", std::slice::from_ref(park))?;
+        return Ok(alone.map(|mut alone| alone.remove(0)));
+    };
+    let waits = wait_each(tx, job, "park.any", parks)?;
+    Ok(waits.map(|of| if of.is_empty() { Wait::Timer { until: tx.now } } else { Wait::Any { of } }))
+}
+
+/// The waits of a job, with the numbers of its groups; refuses a group that was not spawned.
+pub(super) fn wait_each(
+    tx: &mut WriteTx<'_>,
+    job: &JobRecord,
+    field: &str,
+    parks: &[Park],
+) -> Result<Result<Vec<Wait>, Invalid>, StoreError> {
+    let has_groups = parks.iter().any(|park| matches!(park, Park::Group { .. }));
+    let groups = if has_groups { find_groups(tx, job)? } else { Vec::new() };
+    let now = tx.now;
+    let wait = |park: &Park| match park {
+        Park::Until(until) => Ok(Wait::Timer { until: *until }),
+        Park::For(duration) => Ok(Wait::Timer { until: now.plus(*duration) }),
+        Park::Signal { name, step, timeout } => Ok(Wait::Signal {
             name: name.clone(),
             step: step.clone().unwrap_or_else(|| format!("signal:{name}")),
             until: timeout.map(|timeout| now.plus(timeout)),
-        },
-        Park::Any(parks) if parks.is_empty() => Wait::Timer { until: now },
-        Park::Any(parks) => Wait::Any { of: parks.iter().map(|park| wait_of(park, now)).collect() },
-    }
+        }),
+        Park::Group { name } => {
+            let known = groups.iter().find(|(_, group)| group.name == *name);
+            known.map(|(group, _)| Wait::Children { group: *group }).ok_or_else(|| {
+                let problem = FieldProblem::Contradiction(format!("the job has no group `{name}`"));
+                Invalid::new(format!("{field}.group"), problem)
+            })
+        }
+        Park::Any(_) => Err(Invalid::new(field, FieldProblem::Contradiction("cannot be nested".into()))),
+    };
+    Ok(parks.iter().map(wait).collect())
 }
 
 impl WriteTx<'_> {

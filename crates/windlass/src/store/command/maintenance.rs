@@ -1,6 +1,11 @@
 //! Maintenance over time: promote due jobs, end leases of silent workers, expire jobs, resume expired pauses, forget
 //! old workers, prune. Each is a conditional change, so two processes doing it at once do it only once.
 
+pub mod audit_chain;
+pub mod clock;
+pub mod retention;
+pub mod roll_up;
+
 use std::collections::BTreeSet;
 
 use super::effects::needed::{has_looked_at_enough, needed_by};
@@ -161,8 +166,9 @@ impl WriteTx<'_> {
     }
 
     fn drop_old_rates(&mut self) -> Result<(), StoreError> {
-        let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_KEPT);
-        // Only old ones, and a bounded number: there is one per lane and minute, and this runs every second.
+        let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_UNROLLED_MAX);
+        // Those that nobody has rolled up, and a bounded number: there is one per lane and minute, and this runs every
+        // second.
         for old in self
             .db()?
             .documents_in(DocumentKind::Rate, DocumentRange::before(&oldest, limits::TICK_JOBS_PER_COMMIT))?

@@ -7,15 +7,16 @@ use serde_json::json;
 
 use super::effects::audit::RecordActor;
 use super::precondition::IfMatch;
-use super::submit::{TooDeep, WantedKey, first_beyond_limit, too_deep, unique_holder};
+use super::submit::{WantedKey, check_depth, first_beyond_limit, unique_holder};
 use crate::audit::AuditEvent;
-use crate::callback;
-use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition, StoreError};
+use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition};
 use crate::job::{
-    JobAction, JobEvent, JobFlags, JobId, JobRecord, Payload, RareFields, Seq, Spec, Transition, transition,
+    JobAction, JobEvent, JobFlags, JobId, JobRecord, Payload, RareFields, SavedStep, Seq, Spec, Transition,
+    kept_before, transition,
 };
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::command::schema_checks::SchemaChecks;
 use crate::store::documents::key_counts::used_key;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite, Key, KeyHolder, KeyKind};
 use crate::store::tx::write_tx::WriteTx;
@@ -25,6 +26,9 @@ use crate::store::tx::write_tx::WriteTx;
 pub struct Redrive {
     /// Run every step again instead of continuing after the last saved one.
     pub reset_checkpoints: bool,
+    /// Run this step and those after it again; the steps before it are not repeated. See
+    /// [`kept_before`] for what is kept.
+    pub from_step: Option<String>,
     /// Refuse if the job was already redriven: of two concurrent redrives only one succeeds.
     pub only_once: bool,
     /// The payload of the new job, in place of the old one's: for jobs that failed because of what they were given.
@@ -36,7 +40,7 @@ pub(crate) fn redrive(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     id: JobId,
-    how: &Redrive,
+    (how, checks): (&Redrive, &mut SchemaChecks),
     if_match: &IfMatch,
 ) -> Result<JobRecord, ActError> {
     let old = tx.managed(caller, id)?;
@@ -45,15 +49,16 @@ pub(crate) fn redrive(
     if let Some(successor) = old.details.superseded_by.filter(|_| how.only_once) {
         return Err(ActError::AlreadyRedriven { id, successor });
     }
+    if how.from_step.is_some() && how.reset_checkpoints {
+        return Err(from_step(FieldProblem::Contradiction("contradicts `reset_checkpoints`".into())));
+    }
     let Some(spec) = tx.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
-    let payload = new_payload(tx, caller, &old, how)?;
+    let payload = new_payload(tx, caller, &old, (how, checks))?;
     let is_edited = payload.is_some();
     let payload = payload.unwrap_or_else(|| spec.payload.clone());
     let unique_key = free_unique_key(tx, &old, &spec)?;
     let one_more = BTreeMap::from([(old.lane.clone(), 1)]);
-    if let Some(TooDeep { scope, depth, limit, retry_after }) = too_deep(tx, one_more)? {
-        return Err(ActError::TooDeep { scope, depth, limit, retry_after });
-    }
+    check_depth::<ActError>(tx, one_more)?;
     check_concurrency_key(tx, &old, &spec)?;
     let seq = tx.allocate(1)?;
     let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
@@ -61,8 +66,8 @@ pub(crate) fn redrive(
     let given =
         Spec { payload, idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec.clone() };
     let mut held = tx.with_ticket_in_place_of((&old, &spec), (held, &given));
-    if !how.reset_checkpoints && old.has.checkpoints {
-        copy_checkpoints(tx, &old, &mut held)?;
+    if !how.reset_checkpoints {
+        copy_checkpoints(tx, &old, &mut held, how.from_step.as_deref())?;
     }
     let Ok(Transition::Changed(change)) = transition(&held, &JobEvent::Submit, tx.now) else {
         return Err(InvalidTransition { state: held.state, action: JobAction::Redrive }.into());
@@ -73,6 +78,9 @@ pub(crate) fn redrive(
         json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
     if is_edited {
         context["payload_changed"] = json!(true);
+    }
+    if let Some(step) = &how.from_step {
+        context["from_step"] = json!(step);
     }
     tx.record_job(AuditEvent::Redriven, &old, &old, &cause, Some(context))?;
     tx.record_job(AuditEvent::Submitted, &held, &new, &cause, None)?;
@@ -86,22 +94,26 @@ pub(crate) fn redrive(
 /// The payload to use in place of the old one's, if one is given. It is a submission of the caller, so it needs that
 /// permission; a callback reports what happened, so its payload cannot be changed.
 fn new_payload(
-    tx: &WriteTx<'_>,
+    tx: &mut WriteTx<'_>,
     caller: &Caller,
     old: &JobRecord,
-    how: &Redrive,
+    (how, checks): (&Redrive, &mut SchemaChecks),
 ) -> Result<Option<Payload>, ActError> {
     let Some(payload) = how.payload.clone() else { return Ok(None) };
     caller.require(Permission::Submit)?;
     let problem = |problem| ActError::Invalid(Invalid::new("payload", problem));
-    if old.lane.job_type.as_str() == callback::TYPE {
-        return Err(problem(FieldProblem::Contradiction("of a callback cannot be changed".into())));
+    if old.lane.is_internal() {
+        let what = "of a callback or an alert cannot be changed";
+        return Err(problem(FieldProblem::Contradiction(what.into())));
     }
     let (length, limit) = (payload.bytes.len(), tx.env.options.payload_bytes_max);
     if length > limit {
         return Err(problem(FieldProblem::TooLong { length, limit }));
     }
     payload.check()?;
+    let config = tx.config()?;
+    let settings = config.types.get(&old.lane.job_type);
+    checks.payload(&tx.env.schemas, &old.lane.job_type, settings, &payload)?;
     Ok(Some(payload))
 }
 
@@ -142,14 +154,35 @@ fn renewed(tx: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
     }
 }
 
-fn copy_checkpoints(tx: &mut WriteTx<'_>, old: &JobRecord, new: &mut JobRecord) -> Result<(), StoreError> {
+fn from_step(problem: FieldProblem) -> ActError {
+    ActError::Invalid(Invalid::new("from_step", problem))
+}
+
+/// Gives the new job the checkpoints of the old one; with `step`, only those that a retry from it keeps.
+fn copy_checkpoints(
+    tx: &mut WriteTx<'_>,
+    old: &JobRecord,
+    new: &mut JobRecord,
+    step: Option<&str>,
+) -> Result<(), ActError> {
+    if !old.has.checkpoints && step.is_none() {
+        return Ok(());
+    }
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq: old.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
-    for data in tx.db()?.job_data(query)? {
+    let mut kept = tx.db()?.job_data(query)?;
+    if let Some(step) = step {
+        let saved: Vec<SavedStep<'_>> =
+            kept.iter().map(|data| SavedStep { key: &data.name, record: &data.body }).collect();
+        let mut is_kept = kept_before(&saved, step).map_err(from_step)?.into_iter();
+        kept.retain(|_| is_kept.next().unwrap_or(false));
+    }
+    let bytes: usize = kept.iter().map(|data| data.body.len()).sum();
+    new.has.checkpoints = !kept.is_empty();
+    let details = new.details_mut();
+    (details.checkpoints, details.checkpoint_bytes) = (kept.len() as u64, bytes as u64);
+    for data in kept {
         tx.write_job_data(JobDataWrite::Put(JobData { seq: new.seq, ..data }));
     }
-    new.has.checkpoints = true;
-    let details = new.details_mut();
-    (details.checkpoints, details.checkpoint_bytes) = (old.details.checkpoints, old.details.checkpoint_bytes);
     Ok(())
 }

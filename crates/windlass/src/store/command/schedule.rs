@@ -1,6 +1,7 @@
-//! Schedules: create, pause, resume, trigger, delete. Firing is in its own module.
+//! Schedules: create, pause, resume, trigger, delete. Firing and restoring are in their own modules.
 
 pub(crate) mod fire;
+pub(crate) mod restore;
 
 use std::sync::Arc;
 
@@ -116,6 +117,7 @@ fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, c
         refused: None,
         refusals: 0,
         retry: None,
+        missed_at: None,
         is_redacted: false,
     };
     schedule.next_at = schedule.first_run();
@@ -142,7 +144,7 @@ fn changed(before: &Schedule, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, 
     schedule
 }
 
-/// Removes a schedule.
+/// Removes a schedule. It can be restored for a time.
 pub(crate) fn delete(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -154,6 +156,7 @@ pub(crate) fn delete(
     tx.put_document(DocumentKind::Schedule, &schedule.key(), None, |config| {
         config.schedules.remove(&key);
     })?;
+    tx.keep_deleted(schedule, caller)?;
     Ok(())
 }
 

@@ -3,26 +3,30 @@
 mod backlog;
 mod debounce;
 mod graph;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub mod inbox;
 mod insert;
 mod key_limit;
 mod keys;
+mod schemas;
 
 use std::sync::Arc;
 
-pub(crate) use backlog::{TooDeep, too_deep};
+pub(crate) use backlog::check_depth;
 pub(crate) use key_limit::{WantedKey, first_beyond_limit};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use keys::concurrency_key;
 pub(crate) use keys::unique_holder;
 
-use crate::callback;
 use crate::error::{FieldProblem, Invalid, SubmitError};
 use crate::job::{JobId, JobRecord, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
+use crate::store::command::schema_checks::SchemaChecks;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 use crate::webhook_url::TargetPolicy;
+use crate::{alert, callback};
 
 /// The result for one job of a submission.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +92,10 @@ pub(crate) fn check(
             let problem = FieldProblem::Contradiction("is reserved for the system: choose another".into());
             return Err(invalid(index, "queue", problem));
         }
+        if job.job_type.as_str() == alert::TYPE {
+            let problem = FieldProblem::Contradiction("is reserved for the system: choose another".into());
+            return Err(invalid(index, "type", problem));
+        }
         if job.job_type.as_str() == callback::TYPE {
             let problem =
                 FieldProblem::Contradiction("is reserved for the system; set `callback_url` instead".into());
@@ -97,7 +105,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The kind of a submission: whether anything that is stored must be known to decide about it.
+/// The kind of a submission. It is `Independent` if it is small and nothing stored is needed to decide about it: an
+/// engine may then append it without excluding other writers.
 pub(crate) fn kind(jobs: &[NewJob]) -> Kind {
     let is_independent = |job: &NewJob| {
         let keys = [&job.idempotency_key, &job.unique_key, &job.concurrency_key];
@@ -123,8 +132,20 @@ pub(crate) fn submit(
     options: SubmitOptions,
     spawning: Option<Spawning>,
 ) -> Result<Vec<Receipt>, SubmitError> {
+    submit_checked(tx, caller, jobs, options, spawning, &mut SchemaChecks::default())
+}
+
+/// Like [`submit`], with the results of comparing payloads with schemas before the transaction.
+pub(crate) fn submit_checked(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    jobs: &[NewJob],
+    options: SubmitOptions,
+    spawning: Option<Spawning>,
+    checks: &mut SchemaChecks,
+) -> Result<Vec<Receipt>, SubmitError> {
     let batch = Batch::new(tx, caller, jobs, spawning)?;
-    submit_batch(tx, batch, options)
+    submit_batch(tx, batch, options, checks)
 }
 
 /// Submits a job whose id its caller received earlier, when the store could not be queried. It was accepted then,
@@ -141,7 +162,7 @@ pub(crate) fn submit_as(
 ) -> Result<Receipt, SubmitError> {
     let batch = Batch::new(tx, caller, std::slice::from_ref(job), None)?;
     let batch = Batch { given_id: Some(id), is_refused, ..batch };
-    let mut receipts = submit_batch(tx, batch, SubmitOptions::default())?;
+    let mut receipts = submit_batch(tx, batch, SubmitOptions::default(), &mut SchemaChecks::default())?;
     Ok(receipts.pop().expect("one job has one receipt"))
 }
 
@@ -149,8 +170,12 @@ fn submit_batch(
     tx: &mut WriteTx<'_>,
     mut batch: Batch<'_>,
     options: SubmitOptions,
+    checks: &mut SchemaChecks,
 ) -> Result<Vec<Receipt>, SubmitError> {
     let mut duplicates = batch.find_duplicates(tx, options)?;
+    if !batch.is_refused {
+        batch.check_schemas(tx, &duplicates, checks)?;
+    }
     batch.find_debounced(tx, &mut duplicates)?;
     batch.wait_for_originals(&duplicates)?;
     batch.check_unique_keys(tx, &duplicates)?;

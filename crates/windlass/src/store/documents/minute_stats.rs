@@ -111,8 +111,8 @@ pub fn minute_of(now: Timestamp) -> i64 {
 /// committed: a commit that fails, and what follows it, neither loses nor repeats anything.
 #[derive(Debug, Default)]
 pub struct Rates {
-    /// Counted by the current transaction.
-    counted: Counted,
+    /// Counted by the current transaction, by minute, oldest first: it may take in what was submitted in an earlier one.
+    counted: Vec<Counted>,
     /// When the current transaction wrote statistics, if it did.
     is_written_at: Option<Timestamp>,
     minute: i64,
@@ -125,7 +125,7 @@ pub struct Rates {
     written_at: Option<Timestamp>,
 }
 
-/// What one transaction counts, all of it in one minute. By pointer of the lane, which is fast; the counts of equal
+/// What one transaction counts in one minute. By pointer of the lane, which is fast; the counts of equal
 /// lanes are added when they are written.
 #[derive(Debug, Default)]
 struct Counted {
@@ -152,7 +152,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 impl Rates {
     /// Begins a transaction: what the last one counted is dropped unless it was committed.
     pub fn begin(&mut self) {
-        self.counted.lanes.clear();
+        self.counted.clear();
         self.is_written_at = None;
     }
 
@@ -163,11 +163,13 @@ impl Rates {
 
     /// What the transaction has counted in a lane.
     fn counted_of(&mut self, lane: &Arc<Lane>, now: Timestamp) -> &mut Minute {
-        self.counted.minute = minute_of(now);
+        let minute = minute_of(now);
+        if self.counted.last().is_none_or(|counted| counted.minute != minute) {
+            self.counted.push(Counted { minute, lanes: FxHashMap::default() });
+        }
+        let lanes = &mut self.counted.last_mut().expect("it was added").lanes;
         let place = Arc::as_ptr(lane) as usize;
-        let (_, minute) =
-            self.counted.lanes.entry(place).or_insert_with(|| (lane.clone(), Minute::default()));
-        minute
+        &mut lanes.entry(place).or_insert_with(|| (lane.clone(), Minute::default())).1
     }
 
     /// The statistics that the transaction is to write: lanes with changes since the last write. Empty unless a second
@@ -177,7 +179,6 @@ impl Rates {
             return Vec::new();
         }
         self.is_written_at = Some(now);
-        let is_new_minute = self.is_new_minute();
         let mut due = self.overdue.clone();
         let mut add =
             |minute: i64, fresh: BTreeMap<Arc<Lane>, Minute>, written: &BTreeMap<Arc<Lane>, Minute>| {
@@ -187,33 +188,32 @@ impl Rates {
                     DueRate { lane, minute, whole, fresh }
                 }));
             };
-        if is_new_minute {
-            add(self.minute, by_lane([&self.fresh]), &self.written);
-            add(self.counted.minute, by_lane([&self.counted.lanes]), &BTreeMap::new());
-        } else {
-            add(self.minute, by_lane([&self.fresh, &self.counted.lanes]), &self.written);
+        let (same, later) =
+            self.counted.split_at(self.counted.partition_point(|it| it.minute == self.minute));
+        let same = same.iter().map(|counted| &counted.lanes);
+        add(self.minute, by_lane(std::iter::once(&self.fresh).chain(same)), &self.written);
+        for counted in later {
+            add(counted.minute, by_lane([&counted.lanes]), &BTreeMap::new());
         }
         due
     }
 
     /// The transaction is committed.
     pub fn commit(&mut self) {
-        if self.is_new_minute() {
-            self.overdue = self.take_unwritten();
-            self.minute = self.counted.minute;
-            self.written.clear();
-        }
-        for (place, (lane, counts)) in std::mem::take(&mut self.counted.lanes) {
-            self.fresh.entry(place).or_insert_with(|| (lane, Minute::default())).1.merge(&counts);
+        for counted in std::mem::take(&mut self.counted) {
+            if counted.minute != self.minute {
+                self.overdue = self.take_unwritten();
+                self.minute = counted.minute;
+                self.written.clear();
+            }
+            for (place, (lane, counts)) in counted.lanes {
+                self.fresh.entry(place).or_insert_with(|| (lane, Minute::default())).1.merge(&counts);
+            }
         }
         if let Some(at) = self.is_written_at.take() {
             self.written_at = Some(at);
             self.take_unwritten();
         }
-    }
-
-    fn is_new_minute(&self) -> bool {
-        !self.counted.lanes.is_empty() && self.counted.minute != self.minute
     }
 
     fn take_unwritten(&mut self) -> Vec<DueRate> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::job::{JobId, NewJob, ScheduleName, Tenant};
+use crate::job::{JobId, Lane, NewJob, ScheduleName, Tenant};
 use crate::limits;
 use crate::schedule::{CatchUp, Overlap, ScheduleSpec};
 
@@ -144,6 +144,9 @@ pub struct Schedule {
     /// The run that is being retried, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetriedRun>,
+    /// When runs were last found to be missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_at: Option<Timestamp>,
     /// Whether the payload and the query of the callback URL were removed because the caller may not read them.
     #[serde(skip)]
     pub is_redacted: bool,
@@ -168,9 +171,40 @@ impl Schedule {
         std::iter::once(first).chain(later).collect()
     }
 
+    /// The lane of its jobs.
+    pub(crate) fn lane(&self) -> Lane {
+        let (queue, job_type) = (self.job.queue.clone(), self.job.job_type.clone());
+        Lane { tenant: self.tenant.clone(), queue, job_type }
+    }
+
     /// The document key.
     pub(crate) fn key(&self) -> String {
         format!("{} {}", self.tenant, self.name)
+    }
+}
+
+/// A deleted schedule, which can be restored until
+/// [`DELETED_SCHEDULE_RETENTION`](limits::DELETED_SCHEDULE_RETENTION) after its deletion.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DeletedSchedule {
+    /// The schedule when it was deleted.
+    pub schedule: Arc<Schedule>,
+    /// When it was deleted.
+    pub at: Timestamp,
+    /// Who deleted it.
+    pub by: String,
+}
+
+impl DeletedSchedule {
+    /// Until when it can be restored.
+    pub fn restorable_until(&self) -> Timestamp {
+        self.at.plus(limits::DELETED_SCHEDULE_RETENTION)
+    }
+
+    /// Whether it can still be restored.
+    pub fn is_restorable(&self, now: Timestamp) -> bool {
+        now < self.restorable_until()
     }
 }
 

@@ -9,8 +9,9 @@ use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::documents::config::{Config, PauseScope};
 
-/// Whether there may be one more of something that all tenants share, of which there are `all`, and `own` of the tenant that
-/// wants one: up to `most`, and beyond for tenants that have few, so that one tenant cannot take what is left for the others.
+/// Whether a tenant that has `own` of `all` shared items may add one. The limit is `most`; a tenant with fewer than
+/// [`SHARE_GUARANTEED`](limits::SHARE_GUARANTEED) may add one up to twice that, so that the others cannot use up its
+/// share.
 pub(crate) fn has_room(all: usize, own: usize, most: usize) -> bool {
     all < most || (own < limits::SHARE_GUARANTEED && all < most.saturating_mul(2))
 }

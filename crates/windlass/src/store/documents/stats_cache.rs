@@ -23,7 +23,7 @@ pub(crate) struct LaneMinute {
 
 impl LaneMinute {
     /// Parses a document; `None` if its key does not name a lane.
-    fn read(document: &Document) -> Result<Option<LaneMinute>, StoreError> {
+    pub(crate) fn read(document: &Document) -> Result<Option<LaneMinute>, StoreError> {
         let mut words = document.key.split(' ');
         let minute = words.next().and_then(|word| word.parse().ok());
         let (Some(minute), Some(_node)) = (minute, words.next()) else { return Ok(None) };
@@ -79,7 +79,8 @@ impl Minutes {
             let is_recent = remembered.read_at.is_some_and(|at| is_within(at, limits::RATES_READ_EVERY));
             (is_recent && remembered.before == settled).then(|| remembered.minutes.clone())
         };
-        let start = if found.is_some() { format!("{settled:012}") } else { String::new() };
+        let oldest = minute_of(now) - limits::RATE_MINUTES_KEPT;
+        let start = format!("{:012}", if found.is_some() { settled } else { oldest + 1 });
         let mut read = Vec::new();
         for document in db.documents_in(DocumentKind::Rate, DocumentRange::from(&start))? {
             read.extend(LaneMinute::read(&document)?.map(Arc::new));
@@ -95,7 +96,6 @@ impl Minutes {
         }
         let found = found.get_or_insert_default();
         found.append(&mut read);
-        let oldest = minute_of(now) - limits::RATE_MINUTES_KEPT;
         found.retain(|minute| minute.minute > oldest);
         Ok(std::mem::take(found))
     }

@@ -18,9 +18,10 @@ pub struct AppendedJobs {
 
 /// Taking in appended jobs.
 pub trait Appends {
-    /// Removes everything that was appended, in its order, and returns it with the time of the last commit.
+    /// Removes all appended jobs, and returns them in the order in which they were appended, with the time of the last
+    /// commit. None of them is later than the time of this transaction.
     fn take_appended(&mut self) -> EngineResult<(Vec<AppendedJobs>, Timestamp)>;
-    /// Whether jobs were appended under this number, after waiting for appends that are still on their way; `None` if
-    /// that cannot be known any more. `since` is a commit from before.
+    /// Whether jobs were appended with this nonce, after waiting for appends that are still being stored; `None` if
+    /// that cannot be known any more. `since` is the number of a commit before the append.
     fn was_appended(&mut self, number: i64, since: i64) -> EngineResult<Option<bool>>;
 }

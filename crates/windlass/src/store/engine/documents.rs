@@ -28,6 +28,8 @@ pub enum DocumentKind {
     Liveness,
     /// Statistics of one minute and lane.
     Rate,
+    /// Statistics of longer periods, samples of queue depths, and how far statistics are rolled up.
+    History,
     /// A checkpoint of the audit hash chain.
     Seal,
     /// Costs booked per tenant and type.
@@ -50,13 +52,17 @@ pub enum DocumentKind {
     Retention,
     /// The newest checkpoint of the audit chain, stored apart from the checkpoints themselves.
     AuditHead,
+    /// A deleted schedule, which can be restored for a time.
+    DeletedSchedule,
+    /// An alert with its state.
+    Alert,
     /// The address the store is being moved from or to; the only kind that is not moved with it.
     Transfer,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [DocumentKind; 21] = [
+    pub const ALL: [DocumentKind; 24] = [
         DocumentKind::Queue,
         DocumentKind::Type,
         DocumentKind::Tenant,
@@ -64,6 +70,7 @@ impl DocumentKind {
         DocumentKind::Worker,
         DocumentKind::Liveness,
         DocumentKind::Rate,
+        DocumentKind::History,
         DocumentKind::Seal,
         DocumentKind::Cost,
         DocumentKind::Schedule,
@@ -77,6 +84,8 @@ impl DocumentKind {
         DocumentKind::Closed,
         DocumentKind::Retention,
         DocumentKind::AuditHead,
+        DocumentKind::DeletedSchedule,
+        DocumentKind::Alert,
         DocumentKind::Transfer,
     ];
 
@@ -97,13 +106,16 @@ impl DocumentKind {
             | DocumentKind::Transfer => true,
             DocumentKind::Liveness
             | DocumentKind::Rate
+            | DocumentKind::History
             | DocumentKind::Seal
             | DocumentKind::Cost
             | DocumentKind::Secret
             | DocumentKind::Bucket
             | DocumentKind::Clock
             | DocumentKind::Cascade
-            | DocumentKind::AuditHead => false,
+            | DocumentKind::AuditHead
+            | DocumentKind::DeletedSchedule
+            | DocumentKind::Alert => false,
         }
     }
 }

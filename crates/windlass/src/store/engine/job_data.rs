@@ -1,5 +1,5 @@
-//! Data attached to jobs: finished attempts, checkpoints, signals, log lines, results, groups of children. Bodies are
-//! opaque; they are removed with their job.
+//! Data attached to jobs: finished attempts, checkpoints and their times, signals, log lines, streamed output, results,
+//! groups of children. Bodies are opaque; they are removed with their job.
 
 use std::sync::Arc;
 
@@ -23,17 +23,24 @@ pub enum JobDataKind {
     Result,
     /// A group of children; `number` is the group's number.
     Group,
+    /// When a step was saved and by which attempt; `name` is the step's name. Apart from the checkpoint itself, so that a
+    /// claim does not read it.
+    StepTime,
+    /// Streamed output; `number` is that of its last chunk.
+    Stream,
 }
 
 impl JobDataKind {
     /// Every kind.
-    pub const ALL: [JobDataKind; 6] = [
+    pub const ALL: [JobDataKind; 8] = [
         JobDataKind::Attempt,
         JobDataKind::Checkpoint,
         JobDataKind::Signal,
         JobDataKind::Log,
         JobDataKind::Result,
         JobDataKind::Group,
+        JobDataKind::StepTime,
+        JobDataKind::Stream,
     ];
 }
 

@@ -19,12 +19,13 @@ pub trait WriteTask: Send {
     fn adds_jobs(&self) -> bool;
     /// Whether it takes precedence: heartbeats must not wait behind bulk work.
     fn is_urgent(&self) -> bool;
-    /// Whether it only adds jobs that depend on nothing stored: an engine with other nodes may append them without taking
-    /// its turn. See [`group_commit::append`](super::group_commit::append).
+    /// Whether it only adds jobs that depend on nothing stored: an engine with several nodes may append them without
+    /// excluding other writers. See [`group_commit::append`](super::group_commit::append).
     fn is_independent(&self) -> bool {
         false
     }
-    /// Whether it often finds nothing to do: an engine with other nodes may look before it takes their turn.
+    /// Whether it often finds nothing to do: an engine with several nodes may read a snapshot before it excludes other
+    /// writers.
     fn is_often_idle(&self) -> bool {
         false
     }

@@ -2,32 +2,22 @@
 //! thread that commits in groups, a few readers, and a change listener for the other nodes. It contains no rules; it
 //! only begins, commits and answers.
 
-mod address;
-mod appender;
 mod appends;
 #[cfg(feature = "bench")]
 pub mod baseline;
 mod change_listener;
-mod cluster;
 mod connection;
-mod durability;
-#[cfg(feature = "bench")]
-pub mod endpoint;
 pub(in crate::store) mod migrate;
 mod node_cache;
 mod notifications;
 mod parameter;
-#[cfg(feature = "bench")]
-pub mod plain;
 mod prefetch;
 mod reader;
 mod sql_submit;
 mod tables;
-mod tls;
 mod transaction;
 pub(crate) mod transactional_submit;
 pub(crate) mod transfer;
-mod waits;
 mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,14 +25,15 @@ use std::thread::JoinHandle;
 
 pub use self::transactional_submit::SqlStatement;
 
-use self::address::Address;
-use self::appender::{Appender, Backlog};
+use self::appends::appender::Appender;
+use self::appends::backlog::Backlog;
 use self::change_listener::ChangeListener;
+use self::connection::address::Address;
+use self::connection::waits::Closing;
 use self::notifications::Notifications;
 use self::reader::Reader;
 use self::sql_submit::Inbox;
 use self::tables::Tables;
-use self::waits::Closing;
 use self::writer::Writer;
 use crate::clock::Timestamp;
 use crate::error::OpenError;
@@ -122,10 +113,9 @@ impl PostgresEngine {
             threads.workers.push(spawn("windlass-reader", serve)?);
         }
         let appenders = if address.is_appending { limits::APPENDERS } else { 0 };
-        for _ in 0..appenders {
-            let (closing, notifications) = (self.closing.clone(), self.notifications.clone());
-            let appender =
-                Appender::new(address.clone(), env.clone(), closing, notifications, backlog.clone());
+        for place in 0..appenders {
+            let shared = (self.notifications.clone(), backlog.clone());
+            let appender = Appender::new(place, address.clone(), env.clone(), self.closing.clone(), shared);
             let queue = self.appends.clone();
             threads.appenders.push(spawn("windlass-appender", move || appender.serve(&queue))?);
         }
@@ -145,10 +135,11 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let asked = env.clock.elapsed();
     let now = tables.begin_write(address.lock_key("write"), prefetch::PrefetchHints::default)?;
     let admitted = ConnectionCache::default().check_not_moved(&mut tables, env);
+    let last = tables.read_appends();
     tables.rollback();
     admitted?;
+    let last = last?;
     tables.try_barrier()?;
-    let last = Timestamp::from_millis(tables.meta.at);
     env.clock.open_database(last, Timestamp::from_millis(now), asked);
     tables.set_payload_limit(env.options.payload_bytes_max)?;
     Ok(tables)
@@ -157,27 +148,19 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
 impl Engine for PostgresEngine {
     fn write(&self, task: Box<dyn WriteTask>) {
         if self.is_appending && task.is_independent() {
-            if let Err((task, refusal)) = self.appends.put(task, false) {
-                task.done(Err(refusal));
-            }
+            self.appends.put_or_refuse(task, false);
             return;
         }
         let is_urgent = task.is_urgent();
-        if let Err((task, refusal)) = self.writes.put(task, is_urgent) {
-            task.done(Err(refusal));
-        }
+        self.writes.put_or_refuse(task, is_urgent);
     }
 
     fn read(&self, task: Box<dyn ReadTask>) {
-        if let Err((task, refusal)) = self.reads.put(task, false) {
-            task.done(Err(refusal));
-        }
+        self.reads.put_or_refuse(task, false);
     }
 
     fn read_urgent(&self, task: Box<dyn ReadTask>) {
-        if let Err((task, refusal)) = self.reads.put(task, true) {
-            task.done(Err(refusal));
-        }
+        self.reads.put_or_refuse(task, true);
     }
 
     fn close(&self) {

@@ -198,21 +198,15 @@ impl Backup for SqliteEngine {
 impl Engine for SqliteEngine {
     fn write(&self, task: Box<dyn WriteTask>) {
         let is_urgent = task.is_urgent();
-        if let Err((task, refusal)) = self.writes.put(task, is_urgent) {
-            task.done(Err(refusal));
-        }
+        self.writes.put_or_refuse(task, is_urgent);
     }
 
     fn read(&self, task: Box<dyn ReadTask>) {
-        if let Err((task, refusal)) = self.reads.put(task, false) {
-            task.done(Err(refusal));
-        }
+        self.reads.put_or_refuse(task, false);
     }
 
     fn read_urgent(&self, task: Box<dyn ReadTask>) {
-        if let Err((task, refusal)) = self.reads.put(task, true) {
-            task.done(Err(refusal));
-        }
+        self.reads.put_or_refuse(task, true);
     }
 
     fn backup(&self) -> Option<&dyn Backup> {

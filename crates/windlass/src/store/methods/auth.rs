@@ -3,13 +3,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Deadline, Timestamp, WaitLimit};
-use crate::error::{ActError, StoreError};
-use crate::job::Tenant;
-use crate::key::{KeyHash, KeyId, KeySecret};
+use crate::error::{ActError, FieldProblem, Invalid, StoreError};
+use crate::job::{JobId, Tenant};
+use crate::key::{JobToken, KeyHash, KeyId, KeySecret};
 use crate::limits;
 use crate::store::caller::{Caller, Permission, Role};
 use crate::store::command::key::{self, NewKey};
@@ -181,6 +182,40 @@ impl Store {
         if self.env.keys.is_use_due(key, now) {
             self.write_use(key.id.clone(), now);
         }
+        let caller = Caller::new(key.name.clone(), key.role, key.tenant.clone());
+        Ok(Some(Caller { key: Some(key.id.clone()), ..caller }))
+    }
+
+    /// A token that reads this job, as the caller itself may, for this long. It ends earlier if the caller's key is
+    /// revoked or expires.
+    ///
+    /// # Errors
+    /// [`ActError`] if the caller has no key, if the time is out of range, or if there is no such job.
+    pub async fn job_token(&self, caller: &Caller, id: JobId, lasts: Duration) -> Result<JobToken, ActError> {
+        if lasts.is_zero() || lasts > limits::JOB_TOKEN_MAX {
+            let (value, max) = (format!("{lasts:?}"), format!("{:?}", limits::JOB_TOKEN_MAX));
+            let problem = FieldProblem::OutOfRange { value, min: "1ms".into(), max };
+            return Err(Invalid::new("expires", problem).into());
+        }
+        self.job(caller, id).await?.ok_or(ActError::NotFound(id))?;
+        let config = self.keys_in_force().await?;
+        let Some(key) = caller.key.as_ref().and_then(|key| config.keys.get(key)) else {
+            let problem = FieldProblem::Contradiction("tokens are made with an API key".into());
+            return Err(Invalid::new("key", problem).into());
+        };
+        let expires_at = self.env.clock.now().plus(lasts);
+        Ok(JobToken::new(key.id.clone(), &key.hash, id, expires_at))
+    }
+
+    /// The caller that a token stands for when it reads this job; `None` if the token is of another job, malformed or
+    /// expired, or its key was revoked or has expired.
+    pub async fn authenticate_token(&self, token: &str, job: JobId) -> Result<Option<Caller>, StoreError> {
+        let Some(token) = JobToken::parse(token).filter(|token| token.job == job) else { return Ok(None) };
+        let config = self.keys_in_force().await?;
+        let now = self.env.clock.now();
+        let is_valid =
+            |key: &&ApiKey| key.is_valid(now) && token.expires_at > now && token.is_signed_with(&key.hash);
+        let Some(key) = config.keys.get(&token.key).filter(is_valid) else { return Ok(None) };
         let caller = Caller::new(key.name.clone(), key.role, key.tenant.clone());
         Ok(Some(Caller { key: Some(key.id.clone()), ..caller }))
     }

@@ -5,6 +5,7 @@ use crate::error::StoreError;
 use crate::job::QueueName;
 use crate::store::Store;
 use crate::store::caller::Caller;
+use crate::store::query::history::{self, History, HistoryRequest};
 use crate::store::query::job_types::{self, TypeInfo};
 use crate::store::query::known::{self, KnownNames, Named};
 use crate::store::query::list::{self, WorkerLoad};
@@ -56,6 +57,11 @@ impl Store {
     /// Only counts and costs of [`Store::stats`]; `minutes` stays empty.
     pub async fn totals(&self, caller: &Caller) -> Result<Stats, StoreError> {
         self.read_for(caller, "totals", stats::totals).await
+    }
+
+    /// Statistics over time of everything, a queue or a type, as far as this caller can see it.
+    pub async fn history(&self, caller: &Caller, wanted: HistoryRequest) -> Result<History, StoreError> {
+        self.read_for(caller, "history", move |tx, caller| history::history(tx, caller, &wanted)).await
     }
 
     /// When the longest waiting job of a queue became claimable.

@@ -7,13 +7,14 @@ use crate::error::StoreError;
 use crate::job::JobId;
 use crate::store::Store;
 use crate::store::caller::Caller;
-use crate::store::command::attempt_writes::LogLine;
-use crate::store::command::claim::Checkpoint;
+use crate::store::command::attempt_writes::{LogLine, StepTime};
+use crate::store::command::claim::{Checkpoint, Claimed};
 use crate::store::filter::Filter;
 use crate::store::query::explain::{self, Reason};
-use crate::store::query::job_details::{self, Attempt, Group, JobResult, Neighbours};
+use crate::store::query::job_details::{self, Attempt, ChildPage, ChildQuery, Group, JobResult, Neighbours};
 use crate::store::query::list::{self, CountResult, ListRequest, Page};
 use crate::store::query::snapshot;
+use crate::store::tx::read_tx::ReadTx;
 
 impl Store {
     /// A page of the jobs this caller can see.
@@ -70,6 +71,17 @@ impl Store {
         .await
     }
 
+    /// When a job's steps were saved, by name, at most `max`.
+    pub async fn step_times(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        max: usize,
+    ) -> Result<Option<Vec<(String, StepTime)>>, StoreError> {
+        self.read_for(caller, "step_times", move |tx, caller| job_details::step_times(tx, caller, id, max))
+            .await
+    }
+
     /// A job's log lines with a number greater than `after`.
     pub async fn logs(
         &self,
@@ -118,6 +130,32 @@ impl Store {
         let name = name.to_owned();
         self.read_for(caller, "groups", move |tx, caller| job_details::groups(tx, caller, id, Some(&name)))
             .await
+    }
+
+    /// A page of a job's children, each with its result; `None` if there is no such job.
+    pub async fn child_page(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        query: ChildQuery,
+    ) -> Result<Option<ChildPage>, StoreError> {
+        self.read_for(caller, "child_page", move |tx, caller| job_details::child_page(tx, caller, id, &query))
+            .await
+    }
+
+    /// Adds the decided groups of children to claimed jobs, with as many children as one answer takes.
+    pub async fn add_decided_groups(&self, caller: &Caller, jobs: &mut [Claimed]) -> Result<(), StoreError> {
+        let parents = jobs.iter().filter(|claimed| claimed.job.details.groups > 0);
+        let ids: Vec<JobId> = parents.map(|claimed| claimed.job.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let read = move |tx: &mut ReadTx<'_>, caller: &Caller| job_details::decided_groups(tx, caller, &ids);
+        let mut found = self.read_for(caller, "decided_groups", read).await?;
+        for claimed in jobs {
+            claimed.groups = found.remove(&claimed.job.id).unwrap_or_default();
+        }
+        Ok(())
     }
 
     /// The progress of a job's groups, without the children, of which there may be many thousands.

@@ -8,11 +8,11 @@ use crate::job::{JobId, JobRecord, NewJob};
 use crate::limits;
 use crate::store::Store;
 use crate::store::caller::{Caller, Permission};
+use crate::store::command::actions::signal;
 use crate::store::command::actions::{self, ActionReport, ActionRequest};
 use crate::store::command::bulk::{self, BulkAction, BulkCursor, BulkReport};
 use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::{self, Redrive};
-use crate::store::command::signal;
 use crate::store::command::submit::{self, Receipt, SubmitOptions};
 use crate::store::filter::Filter;
 use crate::store::metrics::Fallback;
@@ -39,8 +39,11 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
-        self.write("submit", submit::kind(&jobs), move |tx| submit::submit(tx, &caller, &jobs, options, None))
-            .await
+        let mut checks = self.check_payloads(&jobs).await?;
+        self.write("submit", submit::kind(&jobs), move |tx| {
+            submit::submit_checked(tx, &caller, &jobs, options, None, &mut checks)
+        })
+        .await
     }
 
     /// Applies an action to a job. The report says whether the job changed.
@@ -96,8 +99,9 @@ impl Store {
         how: Redrive,
         if_match: IfMatch,
     ) -> Result<JobRecord, ActError> {
+        let mut checks = self.check_redrive(caller, id, &how).await?;
         self.write_for(caller, "redrive", Kind::Submission, move |tx, caller| {
-            redrive::redrive(tx, caller, id, &how, &if_match)
+            redrive::redrive(tx, caller, id, (&how, &mut checks), &if_match)
         })
         .await
     }

@@ -5,9 +5,11 @@ use crate::error::StoreError;
 use crate::job::JobState;
 use crate::limits;
 use crate::store::Store;
-use crate::store::command::audit_chain::{self, SealReport};
+use crate::store::command::maintenance::audit_chain::{self, SealReport};
+use crate::store::command::maintenance::roll_up::{self, RollUpReport};
 use crate::store::command::maintenance::{self, TickReport};
 use crate::store::command::schedule::fire;
+use crate::store::command::schedule::restore::drop_expired;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 
@@ -49,8 +51,18 @@ impl Store {
         }
     }
 
-    /// Removes jobs that exceeded their retention, and expired idempotency keys of removed jobs; returns
-    /// how many jobs.
+    /// One bounded round of rolling statistics up: samples the current minute, and adds up ten minutes that are over.
+    pub async fn roll_up(&self) -> Result<RollUpReport, StoreError> {
+        let due = self.read("roll_up", roll_up::read_due).await?;
+        if due.is_due() {
+            self.write("roll_up", Kind::Ordinary, move |tx| roll_up::put(tx, &due)).await
+        } else {
+            Ok(due.report())
+        }
+    }
+
+    /// Removes jobs that exceeded their retention, expired idempotency keys of removed jobs, and deleted schedules that
+    /// can no longer be restored; returns how many jobs.
     pub async fn prune(&self) -> Result<usize, StoreError> {
         self.seed_retention().await?;
         let mut removed = 0;
@@ -60,6 +72,7 @@ impl Store {
         let max = limits::BULK_JOBS_PER_COMMIT;
         let work = move |tx: &mut WriteTx<'_>| -> Result<usize, StoreError> {
             let now = tx.now;
+            drop_expired(tx)?;
             tx.db()?.remove_expired_keys(now, max)
         };
         while self.write("prune_keys", Kind::Ordinary, work).await? == max {}

@@ -7,10 +7,10 @@ use crate::settings::Retention;
 use crate::settings::patch::{RetentionPatch, SettingsPatch};
 use crate::store::caller::Caller;
 use crate::store::command::bulk::BulkReport;
-use crate::store::command::clock;
 use crate::store::command::generation::{self, NewGeneration};
+use crate::store::command::maintenance::clock;
+use crate::store::command::maintenance::retention::{self, RetentionSet};
 use crate::store::command::pause::{self, Pause, PauseTarget};
-use crate::store::command::retention::{self, RetentionSet};
 use crate::store::command::settings::{self, Configured};
 use crate::store::documents::config::{Config, PushTargets};
 use crate::store::tx::read_tx::ReadTx;
@@ -91,6 +91,7 @@ impl Store {
         patch: impl Into<SettingsPatch>,
     ) -> Result<Configured, ActError> {
         let patch = patch.into();
+        self.compile_schemas(caller, &patch).await?;
         self.write_for(caller, "configure", Kind::Ordinary, move |tx, caller| {
             settings::configure(tx, caller, &patch)
         })

@@ -70,19 +70,30 @@ pub async fn restore(
     copy(from, &draft)?;
     let outcome = check_and_fence(&draft, &mut progress).await.and_then(|restored| {
         refuse_leftovers(to)?;
-        for ending in BESIDE.into_iter().rev() {
-            let part = beside(&draft, ending);
-            if part.exists() {
-                std::fs::rename(&part, beside(to, ending)).map_err(|error| io_error(&part, &error))?;
-            }
-        }
-        backup::keep_name(to)?;
+        name(&draft, to)?;
         Ok(restored)
     });
     if outcome.is_err() {
         clear(&draft)?;
     }
     outcome
+}
+
+/// Gives the checked store its name. The database comes first and is on disk before the files beside it are named: whenever
+/// that is interrupted, there is a whole store or none, and nothing that looks like the remains of one. A store without
+/// its head marker only begins one more generation. The log comes before it, in case closing the store left one.
+fn name(draft: &Path, to: &Path) -> Result<(), RestoreError> {
+    for ending in ["-wal", "", "-head", "-reserve"] {
+        let part = beside(draft, ending);
+        if part.exists() {
+            std::fs::rename(&part, beside(to, ending)).map_err(|error| io_error(&part, &error))?;
+        }
+        if ending.is_empty() {
+            backup::keep_name(to)?;
+        }
+    }
+    clear(draft)?;
+    Ok(backup::keep_name(to)?)
 }
 
 async fn check_and_fence(
@@ -155,7 +166,9 @@ fn refuse_leftovers(to: &Path) -> Result<(), RestoreError> {
 }
 
 fn clear(draft: &Path) -> Result<(), RestoreError> {
-    for part in BESIDE.map(|ending| beside(draft, ending)) {
+    let parts = BESIDE.map(|ending| beside(draft, ending));
+    // Also what an interrupted restore was copying.
+    for part in parts.into_iter().chain([backup::partial_name(draft)]) {
         if part.exists() {
             std::fs::remove_file(&part).map_err(|error| io_error(&part, &error))?;
         }

@@ -1,4 +1,4 @@
-//! Schedules: create, delete, pause, resume, trigger, read.
+//! Schedules: create, delete, restore, pause, resume, trigger, read.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use crate::job::{JobRecord, ScheduleName};
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::schedule;
-use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
+use crate::store::documents::schedules::{
+    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef,
+};
 use crate::store::query::schedules;
 use crate::store::tx::request::Kind;
 
@@ -29,7 +31,30 @@ impl Store {
         .await
     }
 
-    /// Deletes a schedule; the jobs it submitted are kept.
+    /// Creates a deleted schedule again as it was; runs that were due in between are skipped.
+    ///
+    /// # Errors
+    /// [`ScheduleError::NotFound`] if none of this name was deleted within
+    /// [`DELETED_SCHEDULE_RETENTION`](crate::limits::DELETED_SCHEDULE_RETENTION); it is refused if there is a new one of
+    /// this name.
+    pub async fn restore_schedule(
+        &self,
+        caller: &Caller,
+        which: impl Into<ScheduleRef>,
+    ) -> Result<Arc<Schedule>, ScheduleError> {
+        let which = which.into();
+        self.write_for(caller, "restore_schedule", Kind::Ordinary, move |tx, caller| {
+            schedule::restore::restore(tx, caller, &which)
+        })
+        .await
+    }
+
+    /// The deleted schedules that can be restored, latest first.
+    pub async fn deleted_schedules(&self, caller: &Caller) -> Result<Vec<DeletedSchedule>, StoreError> {
+        self.read_for(caller, "deleted_schedules", schedules::deleted).await
+    }
+
+    /// Deletes a schedule; the jobs it submitted are kept. It can be [restored](Store::restore_schedule) for a time.
     pub async fn delete_schedule(
         &self,
         caller: &Caller,

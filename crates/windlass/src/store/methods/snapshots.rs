@@ -59,8 +59,9 @@ impl Store {
             return Ok(Vec::new());
         }
         let caller = caller.clone();
+        let mut checks = self.check_payloads(&jobs).await?;
         self.write("submit", submit::kind(&jobs), move |tx| {
-            let receipts = submit::submit(tx, &caller, &jobs, options, None)?;
+            let receipts = submit::submit_checked(tx, &caller, &jobs, options, None, &mut checks)?;
             let shown = shown_receipts(tx, &caller, &receipts)?.into_iter().zip(receipts);
             Ok(shown
                 .map(|(snapshot, receipt)| SubmitReport {
@@ -101,8 +102,9 @@ impl Store {
         if_match: IfMatch,
     ) -> Result<Snapshot, ActError> {
         let caller = caller.clone();
+        let mut checks = self.check_redrive(&caller, id, &how).await?;
         self.write("redrive", Kind::Submission, move |tx| {
-            let job = redrive::redrive(tx, &caller, id, &how, &if_match)?;
+            let job = redrive::redrive(tx, &caller, id, (&how, &mut checks), &if_match)?;
             Ok(snapshot(tx, &caller, job)?)
         })
         .await

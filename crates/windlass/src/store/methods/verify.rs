@@ -3,7 +3,7 @@
 use crate::audit::SealPoint;
 use crate::error::{ActError, StoreError};
 use crate::store::caller::{Caller, Permission};
-use crate::store::command::audit_chain;
+use crate::store::command::maintenance::audit_chain;
 use crate::store::verify::{self, AuditCheck, Checked, VerifyReport};
 use crate::store::{ReadKind, Store};
 

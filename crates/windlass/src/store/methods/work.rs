@@ -191,10 +191,11 @@ impl Store {
     ) -> Result<Vec<Finish>, WorkError> {
         let caller = caller.clone();
         let kind = Kind::About(reports.iter().map(|report| report.job).collect());
-        self.write("finish", kind, move |tx| finish::finish(tx, &caller, worker, &reports)).await
+        let mut checks = self.check_reports(&caller, &reports).await?;
+        self.write("finish", kind, move |tx| finish::finish(tx, &caller, worker, &reports, &mut checks)).await
     }
 
-    /// Writes checkpoints, progress or log lines for a running job, all or none.
+    /// Writes checkpoints, progress, log lines or output for a running job, all or none.
     pub async fn record(
         &self,
         caller: &Caller,
@@ -228,7 +229,9 @@ impl Store {
     ) -> Result<Spawned, WorkError> {
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
-        let spawn = move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, lease, &group, &options);
+        let mut checks = self.check_payloads(&group.jobs).await?;
+        let spawn =
+            move |tx: &mut WriteTx<'_>| children::spawn(tx, &caller, lease, &group, &options, &mut checks);
         self.write("spawn", kind, spawn).await
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that a server makes for jobs: callbacks, and jobs for push targets.
+//! Calls that a server makes for jobs: callbacks, jobs for push targets, and messages of alerts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,17 +12,20 @@ pub enum DeliveryKind {
     Callback,
     /// A job, to the push target of its queue.
     Push,
+    /// A message of an alert.
+    Alert,
 }
 
 impl DeliveryKind {
-    /// Both.
-    pub const ALL: [DeliveryKind; 2] = [DeliveryKind::Callback, DeliveryKind::Push];
+    /// All of them.
+    pub const ALL: [DeliveryKind; 3] = [DeliveryKind::Callback, DeliveryKind::Push, DeliveryKind::Alert];
 
     /// Its name in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             DeliveryKind::Callback => "callback",
             DeliveryKind::Push => "push",
+            DeliveryKind::Alert => "alert",
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{MoveError, OpenError, StoreError};
 use crate::job::JobState;
 use crate::limits;
 use crate::store::Store;
-use crate::store::command::inbox;
+use crate::store::command::submit::inbox;
 use crate::store::engine::{DocumentKind, Inbox, InboxCounts, Page, SequenceNumbers};
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::tx::read_tx::ReadTx;

@@ -1,6 +1,7 @@
 //! Wake-ups: waiters for work, for the end of a job or for events are woken after the commit. Polling is only the
 //! fallback.
 
+mod streams;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -10,9 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, watch};
 
+use self::streams::StreamReaders;
+pub(crate) use self::streams::{StreamListener, StreamNotice};
 use self::work::WaiterRegistry;
 pub(crate) use self::work::WorkListener;
 pub use self::work::{WorkEvents, WorkFilter};
+use crate::job::JobId;
 
 /// Wakes the waiters of this process.
 ///
@@ -24,6 +28,7 @@ pub struct Notifier {
     ends: watch::Sender<u64>,
     interrupts: watch::Sender<u64>,
     foreign: watch::Sender<u64>,
+    streams: Arc<StreamReaders>,
     /// Notified of consequences that a commit left to maintenance.
     left: Notify,
     waiting: Arc<AtomicUsize>,
@@ -36,6 +41,7 @@ impl Default for Notifier {
             ends: watch::Sender::new(0),
             interrupts: watch::Sender::new(0),
             foreign: watch::Sender::new(0),
+            streams: Arc::default(),
             left: Notify::new(),
             waiting: Arc::default(),
         }
@@ -69,7 +75,18 @@ impl Notifier {
         self.work_arrived();
         self.jobs_ended();
         self.jobs_interrupted();
+        self.streamed_by_others();
         self.recorded_by_others();
+    }
+
+    /// Notifies that these jobs wrote output or ended.
+    pub(crate) fn streamed(&self, jobs: &[JobId]) {
+        self.streams.notify(jobs);
+    }
+
+    /// Notifies that jobs may have written output, or ended, in another process.
+    pub(crate) fn streamed_by_others(&self) {
+        self.streams.notify_all();
     }
 
     /// Notifies that another process added to the audit trail.
@@ -105,6 +122,11 @@ impl Notifier {
     /// Subscribes to notifications of commits by other processes.
     pub(crate) fn foreign(&self) -> Listener {
         self.listen(&self.foreign)
+    }
+
+    /// Subscribes to the output and the end of a job.
+    pub(crate) fn stream(&self, job: JobId) -> StreamListener {
+        self.streams.listen(job, self.waiting.clone())
     }
 
     /// The number of waiters.

@@ -7,11 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::payload::PayloadReader;
 use super::snapshot::visible;
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{AttemptId, ChildGroup, JobId, JobRecord, Need, Seq};
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::command::attempt_writes::LogLine;
+use crate::store::command::attempt_writes::{LogLine, StepTime};
 use crate::store::command::claim::Checkpoint;
 use crate::store::documents::attempt::{self, AttemptRecord};
 use crate::store::documents::config::parse;
@@ -42,7 +43,11 @@ fn job_data(
 }
 
 /// The record of the job with this id, if the caller can see it; an error if the caller may not read its payload.
-fn readable(tx: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<JobRecord>, StoreError> {
+pub(super) fn readable(
+    tx: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+) -> Result<Option<JobRecord>, StoreError> {
     let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
     PayloadReader::new(caller).must_read(tx, &job)?;
     Ok(Some(job))
@@ -99,6 +104,24 @@ pub(crate) fn first_checkpoints(
         JobDataQuery { seq: job.seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit: max };
     let found = tx.db.job_data(query)?;
     Ok(Some(found.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect()))
+}
+
+/// When steps were saved, by name, at most `max`. A step of a build that did not store times is not among them.
+pub(crate) fn step_times(
+    tx: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    max: usize,
+) -> Result<Option<Vec<(String, StepTime)>>, StoreError> {
+    let Some(job) = readable(tx, caller, id)? else { return Ok(None) };
+    let query =
+        JobDataQuery { seq: job.seq, kind: JobDataKind::StepTime, name: None, above: None, limit: max };
+    let found = tx.db.job_data(query)?;
+    found
+        .into_iter()
+        .map(|data| Ok((data.name, parse(&data.body)?)))
+        .collect::<Result<_, StoreError>>()
+        .map(Some)
 }
 
 /// Log lines with a number greater than `after`, each with its number.
@@ -199,6 +222,38 @@ impl Group {
     }
 }
 
+/// A decided group that is sent with a claimed job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecidedGroup {
+    /// The group, with its first children.
+    pub group: Group,
+    /// Where its other children are read from; `None` if it has all of them.
+    pub next: Option<Seq>,
+}
+
+/// Some of a job's children, in the order in which they were spawned.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ChildPage {
+    /// The groups, with the children of this page.
+    pub groups: Vec<Group>,
+    /// Where the next page begins: after this job. `None` after the last page.
+    pub next: Option<Seq>,
+}
+
+/// Which children to read.
+#[derive(Debug, Clone, Default)]
+pub struct ChildQuery {
+    /// Only the group with this name.
+    pub name: Option<String>,
+    /// Only children after this job.
+    pub after: Option<Seq>,
+    /// Maximum number of children to look at.
+    pub limit: usize,
+    /// Bytes of results after which the page ends; the first result may exceed it.
+    pub bytes: usize,
+}
+
 /// The progress of all groups, without the children.
 pub(crate) fn child_groups(
     tx: &mut ReadTx<'_>,
@@ -249,6 +304,109 @@ pub(crate) fn groups(
         }
     }
     Ok(Some(found))
+}
+
+/// A page of children with their results.
+pub(crate) fn child_page(
+    tx: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    query: &ChildQuery,
+) -> Result<Option<ChildPage>, StoreError> {
+    let Some(mut groups) = child_groups(tx, caller, id)? else { return Ok(None) };
+    groups.retain(|group| query.name.as_deref().is_none_or(|name| group.group.name == name));
+    let next = fill_page(tx, caller, id, query, &mut groups)?;
+    Ok(Some(ChildPage { groups, next }))
+}
+
+/// The decided groups of claimed jobs, with as many children as fit in one answer.
+pub(crate) fn decided_groups(
+    tx: &mut ReadTx<'_>,
+    caller: &Caller,
+    ids: &[JobId],
+) -> Result<BTreeMap<JobId, Vec<DecidedGroup>>, StoreError> {
+    let mut found = BTreeMap::new();
+    let mut query = ChildQuery {
+        limit: limits::CLAIM_CHILDREN_MAX,
+        bytes: limits::CLAIM_CHILD_BYTES_MAX,
+        ..ChildQuery::default()
+    };
+    for id in ids {
+        let Some(mut groups) = child_groups(tx, caller, *id)? else { continue };
+        groups.retain(|group| group.group.decided.is_some());
+        if groups.is_empty() {
+            continue;
+        }
+        let next = fill_page(tx, caller, *id, &query, &mut groups)?;
+        for group in &groups {
+            query.limit = query.limit.saturating_sub(group.children.len());
+            let sizes = group.children.iter().filter_map(|(_, result)| result.as_ref()).map(|one| one.len());
+            query.bytes = query.bytes.saturating_sub(sizes.sum());
+        }
+        let decided = groups.into_iter().map(|group| {
+            let is_whole = group.children.len() as u64 == u64::from(group.group.total);
+            DecidedGroup { next: next.filter(|_| !is_whole), group }
+        });
+        found.insert(*id, decided.collect());
+        if query.limit == 0 || query.bytes == 0 {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Adds children with their results to the groups, until the page is full. Returns the job after which the next page
+/// begins.
+fn fill_page(
+    tx: &mut ReadTx<'_>,
+    caller: &Caller,
+    id: JobId,
+    query: &ChildQuery,
+    groups: &mut [Group],
+) -> Result<Option<Seq>, StoreError> {
+    let (mut after, mut left, mut reader) = (query.after, query.limit, PayloadReader::new(caller));
+    let (mut room, mut has_result) = (query.bytes, false);
+    while !groups.is_empty() {
+        if left == 0 {
+            return Ok(after);
+        }
+        let limit = left.min(limits::RESULTS_AT_ONCE);
+        let filter = Filter { parent: Some(id), ..Filter::default() };
+        let place = after.map(after_seq);
+        let page = tx.db.scan(&Scan { filter, order: Order::Oldest, after: place, limit })?;
+        let is_last = page.len() < limit;
+        left -= page.len();
+        let seqs: Vec<Seq> = page.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
+        let read = tx.db.job_data_of(&seqs, JobDataKind::Result)?;
+        let mut results: FxHashMap<Seq, Arc<[u8]>> =
+            read.into_iter().map(|data| (data.seq, data.body)).collect();
+        for child in page {
+            let Some(group) = groups.iter_mut().find(|group| is_in(&child, group)) else {
+                after = Some(child.seq);
+                continue;
+            };
+            let is_read = !child.has.result || reader.reads(tx, &child, None)?;
+            let result = results.remove(&child.seq).filter(|_| is_read);
+            let size = result.as_ref().map_or(0, |result| result.len());
+            if size > room && has_result {
+                return Ok(after);
+            }
+            room = room.saturating_sub(size);
+            has_result |= size > 0;
+            after = Some(child.seq);
+            group.redacted.extend((!is_read).then_some(child.id));
+            group.children.push((child, result));
+        }
+        if is_last {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// The position in a scan by age after this job.
+fn after_seq(seq: Seq) -> ClaimOrder {
+    ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq }
 }
 
 fn is_in(child: &JobRecord, group: &Group) -> bool {

@@ -41,7 +41,9 @@ impl FromStr for Cursor {
             let rank = u8::from_str_radix(parts.next()?, 16).ok()?;
             let eligible_at = Timestamp::from_millis(i64::from_str_radix(parts.next()?, 16).ok()?);
             let seq = Seq(i64::from_str_radix(parts.next()?, 16).ok()?);
-            parts.next().is_none().then_some(Cursor(ClaimOrder { rank, eligible_at, seq }))
+            let cursor = Cursor(ClaimOrder { rank, eligible_at, seq });
+            // Numbers can be written in several ways, a cursor in one.
+            (parts.next().is_none() && cursor.to_string() == text).then_some(cursor)
         };
         parse().ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
@@ -208,4 +210,31 @@ pub(crate) fn busy(tx: &mut ReadTx<'_>, caller: &Caller, max: usize) -> Result<W
 pub(crate) fn newest(tx: &mut ReadTx<'_>) -> Result<Option<Seq>, StoreError> {
     let scan = Scan { filter: Filter::default(), order: Order::Newest, after: None, limit: 1 };
     Ok(tx.db.scan(&scan)?.first().map(|job| job.seq))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_fuzz::Family;
+
+    use super::*;
+    use crate::store::command::bulk::BulkCursor;
+
+    /// A cursor has one spelling, so that a page has one address.
+    #[test]
+    fn a_cursor_is_read_as_it_was_shown() {
+        let seeds =
+            ["32.191f3e8a800.7", "0.0.0", "7.32.191f3e8a800.7", "+1.0.1", "1.-5.1", "A.0.1", "01.0.1"];
+        Family::new("cursor").seeds(seeds).words([".", "-", "+", "f", "7fffffffffffffff"]).text(|text| {
+            match text.parse::<Cursor>() {
+                Ok(cursor) if cursor.to_string() == text => Ok(()),
+                Ok(cursor) => Err(format!("is read as {cursor}")),
+                Err(_) => Ok(()),
+            }?;
+            match text.parse::<BulkCursor>() {
+                Ok(cursor) if cursor.to_string() == text => Ok(()),
+                Ok(cursor) => Err(format!("is read as {cursor}")),
+                Err(_) => Ok(()),
+            }
+        });
+    }
 }

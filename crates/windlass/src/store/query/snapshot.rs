@@ -47,8 +47,13 @@ pub(crate) fn get_or_expect(
     if found.is_some() {
         return Ok((found, false));
     }
+    Ok((None, is_expected(tx, caller, id)?))
+}
+
+/// Whether a job with this id that the caller can see is still in the inbox.
+pub(super) fn is_expected(tx: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<bool, StoreError> {
     let expected = tx.db.inbox().map_or(Ok(None), |inbox| inbox.expected(id))?;
-    Ok((None, expected.is_some_and(|tenant| caller.can_see(&tenant))))
+    Ok(expected.is_some_and(|tenant| caller.can_see(&tenant)))
 }
 
 /// The record of the job with this id, if the caller can see it.

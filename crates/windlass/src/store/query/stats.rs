@@ -195,12 +195,24 @@ pub(crate) fn oldest_by_queue(
     caller: &Caller,
     fits: impl Fn(&Lane) -> bool,
 ) -> Result<BTreeMap<QueueName, Timestamp>, StoreError> {
-    let lanes = tx.db.counts()?.lanes.iter().filter(|(lane, counts)| {
-        caller.can_see(&lane.tenant) && counts[JobState::Scheduled as usize] > 0 && fits(lane)
-    });
+    let mut oldest: BTreeMap<QueueName, Timestamp> = BTreeMap::new();
+    for (lane, at) in oldest_by_lane(tx, |lane| caller.can_see(&lane.tenant) && fits(lane))? {
+        let known = oldest.entry(lane.queue.clone()).or_insert(at);
+        *known = (*known).min(at);
+    }
+    Ok(oldest)
+}
+
+/// The same for every matching lane with ready jobs.
+pub(crate) fn oldest_by_lane(
+    tx: &mut ReadTx<'_>,
+    fits: impl Fn(&Lane) -> bool,
+) -> Result<BTreeMap<Arc<Lane>, Timestamp>, StoreError> {
+    let lanes = tx.db.counts()?.lanes.iter();
+    let lanes = lanes.filter(|(lane, counts)| counts[JobState::Scheduled as usize] > 0 && fits(lane));
     let mut lanes: Vec<LaneCursor> =
         lanes.map(|(lane, _)| LaneCursor { lane: lane.clone(), after: None }).collect();
-    let mut oldest: BTreeMap<QueueName, Timestamp> = BTreeMap::new();
+    let mut oldest: BTreeMap<Arc<Lane>, Timestamp> = BTreeMap::new();
     // The first job of each priority is the oldest of that priority; there are at most 101 of them.
     while !lanes.is_empty() {
         let mut next = Vec::new();
@@ -209,7 +221,7 @@ pub(crate) fn oldest_by_queue(
             for (cursor, head) in some.iter().zip(tx.db.ready(some, 1)?) {
                 let Some(head) = head.first() else { continue };
                 let place = ClaimOrder::of(head);
-                let known = oldest.entry(cursor.lane.queue.clone()).or_insert(place.eligible_at);
+                let known = oldest.entry(cursor.lane.clone()).or_insert(place.eligible_at);
                 *known = (*known).min(place.eligible_at);
                 let end = ClaimOrder { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
                 next.push(LaneCursor { lane: cursor.lane.clone(), after: Some(end) });

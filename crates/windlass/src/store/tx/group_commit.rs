@@ -41,7 +41,7 @@ fn run_all(
         // Before any task of this commit: none of them may use or issue a fence of the previous generation.
         tx.begin_generation(&RecordActor { reason: Some(reason), ..RecordActor::system() })?;
     }
-    // Before any task: whatever was appended was answered before.
+    // Before any task: appended jobs were answered before this commit.
     let appended = tx.raw(|db| db.appends().map(Appends::take_appended).transpose())?;
     if let Some((jobs, last)) = appended {
         tx.take_in(jobs, last)?;
@@ -56,9 +56,9 @@ fn run_all(
     tx.finish()
 }
 
-/// Runs tasks that only add jobs which depend on nothing stored, and returns these jobs, to be stored without excluding
-/// other writers. `db` is not written to, and should refuse to be asked what may have changed. On an error nothing was
-/// done; the tasks belong into a commit.
+/// Runs tasks that only add jobs which depend on nothing stored, and returns these jobs. The engine then stores them
+/// without excluding other writers. `db` is not written to, and should return an error for reads whose answer other
+/// writers may have changed. On an error nothing was done: run the tasks in a commit instead.
 pub fn append(
     db: &mut dyn Write,
     cache: &mut ConnectionCache,
@@ -106,6 +106,7 @@ pub fn answer(
     if effects.has_ends {
         env.wakeups.jobs_ended();
     }
+    env.wakeups.streamed(&effects.streams);
     if effects.has_cascades {
         env.wakeups.cascades_left();
     }

@@ -283,7 +283,7 @@ impl<'a> WriteTx<'a> {
             self.effects.work.add(&job.lane);
         }
         if job.state.is_final() {
-            self.effects.has_ends = true;
+            self.effects.ended(job.id);
             if self.env.pruning.reaches(job.state, seq) {
                 self.effects.late_ends.push((job.state, seq));
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::{VerifyFinding, VerifyReport};
@@ -9,7 +10,7 @@ use crate::audit::{AuditEvent, Record, Seal, SealPoint};
 use crate::error::StoreError;
 use crate::job::{JobId, JobState, LIFECYCLE};
 use crate::limits;
-use crate::store::command::audit_chain::kept_head;
+use crate::store::command::maintenance::audit_chain::kept_head;
 use crate::store::documents::config::parse;
 use crate::store::engine::{DocumentKind, RecordQuery};
 use crate::store::tx::read_tx::ReadTx;
@@ -33,13 +34,15 @@ fn walk(
     }
 }
 
-/// Recorded transitions are legal, and a job ends once.
+/// Recorded transitions are legal, and a job ends once, as `jobs` are stored.
 pub(super) fn records(
     tx: &mut ReadTx<'_>,
     progress: &mut VerifyFinding<'_>,
+    jobs: &FxHashMap<JobId, JobState>,
 ) -> Result<Vec<VerifyReport>, StoreError> {
     let mut legal = VerifyReport::new("transitions", "every recorded step is one the lifecycle allows");
     let mut ends = VerifyReport::new("ends", "a job's end is recorded once, and nothing happens to it after");
+    let mut stored = VerifyReport::new("recorded_ends", "a job whose end is recorded is stored as it ended");
     let mut ended: HashMap<JobId, AuditEvent> = HashMap::new();
     walk(tx, progress, |record| {
         let Some(job) = record.job else { return };
@@ -57,10 +60,17 @@ pub(super) fn records(
             );
             if to.is_final() && from != to {
                 ended.insert(job, record.event);
+                // A job may have been deleted since.
+                let other = jobs.get(&job).filter(|state| **state != to);
+                stored.count_finding(
+                    other.map(|state| {
+                        format!("record {}: job {job} ended as {to}, and is {state}", record.seq)
+                    }),
+                );
             }
         }
     })?;
-    Ok(vec![legal, ends])
+    Ok(vec![legal, ends, stored])
 }
 
 fn step_of(record: &Record) -> Option<(JobState, JobState)> {

@@ -29,7 +29,7 @@ impl Default for Graph {
             keys: VerifyReport::new("keys", "a key in force belongs to the one job that has it"),
             dependencies: VerifyReport::new(
                 "dependencies",
-                "open dependencies equal a recount, depths grow, limits are kept",
+                "open dependencies equal a recount, each is known to the job that is waited for, depths grow, limits are kept",
             ),
             groups: VerifyReport::new(
                 "children",
@@ -111,6 +111,9 @@ impl Graph {
         if let Some(parent) = job.parent
             && let Some(found) = near.jobs.get(&parent.seq)
         {
+            let is_unknown = !found.has.children;
+            self.groups
+                .count_finding(is_unknown.then(|| say(format!("its parent {} knows of no child", found.id))));
             let crosses = found.lane.tenant != job.lane.tenant || found.id != parent.id;
             self.tenants.count_finding(crosses.then(|| say(format!("its parent is {}", found.id))));
         }
@@ -141,6 +144,11 @@ impl Graph {
             self.tenants
                 .count_finding(crosses.then(|| format!("job {}: waits for {}", job.id, dependency.id)));
             let is_final = dependency.state.is_final();
+            // Its end would not be propagated.
+            let is_unknown = !is_final && !dependency.has.dependents;
+            self.dependencies.count_finding(is_unknown.then(|| {
+                format!("job {}: waits for {}, which knows of no dependent", job.id, dependency.id)
+            }));
             let is_notified = is_final && (job.state.is_final() || !near.covers(tx, edge)?);
             after_open += u32::from(
                 edge.need == Need::After && !(is_notified && dependency.state == JobState::Completed),

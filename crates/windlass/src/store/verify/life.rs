@@ -18,6 +18,7 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("leases", "a job has a lease exactly while it runs", lease),
     ("single_completion", "at most one attempt completed, and only of a completed job", single_completion),
     ("attempts", "attempts are numbered without gaps and within their budget", attempts),
+    ("times", "attempts follow one another, and the times of a job are in order", times),
     ("suspensions", "a suspended job names who suspended it, and is not leased", suspension),
     ("not_early", "no attempt started before the job's time", not_early),
     ("backoffs", "a backoff is within its policy's bounds", backoff),
@@ -73,6 +74,25 @@ fn attempts(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     }
     let budget = job.policy.retry.max_attempts;
     (job.failures > budget).then(|| format!("has failed {} times of {budget}", job.failures))
+}
+
+/// Store time never goes back, and a job is leased to one worker at a time.
+fn times(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+    let job = &facts.job;
+    for (number, attempt) in &facts.attempts {
+        if attempt.ended_at < attempt.started_at {
+            return Some(format!("attempt {number} ended {} before it started", attempt.ended_at));
+        }
+    }
+    let overlapping = facts.attempts.windows(2).find(|pair| pair[1].1.started_at < pair[0].1.ended_at);
+    if let Some([(first, earlier), (second, later)]) = overlapping {
+        let (started, ended) = (later.started_at, earlier.ended_at);
+        return Some(format!("attempt {second} started {started}, attempt {first} ended {ended}"));
+    }
+    let ended = job.completed_at.unwrap_or(job.updated_at);
+    let is_ordered = job.created_at <= job.updated_at && job.created_at <= ended;
+    (!is_ordered)
+        .then(|| format!("was submitted {}, changed {} and ended {ended}", job.created_at, job.updated_at))
 }
 
 fn suspension(facts: &VerifyCounts, _: Timestamp) -> Option<String> {

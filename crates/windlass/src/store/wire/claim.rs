@@ -1,29 +1,27 @@
 //! Workers, claims and heartbeats.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::json;
 use windlass_api::claim::{
-    ClaimBody, ClaimedView, HeartbeatBody, HeartbeatItemBody, ProgressBody, WorkerBody, WorkerStatus,
+    ClaimBody, ClaimedGroup, ClaimedView, HeartbeatBody, HeartbeatItemBody, ProgressBody, WorkerBody,
+    WorkerStatus,
 };
-use windlass_api::job::priority;
 use windlass_api::job_details::Checkpoint as ShownCheckpoint;
 use windlass_api::json::Json;
-use windlass_api::payload::Shown;
 use windlass_api::text::Text;
 use windlass_api::time::Span;
 
 use super::invalid;
+use super::job_details::{add_child, children};
 use crate::clock::Timestamp;
 use crate::error::Invalid;
-use crate::job::{
-    AttemptId, Fence, JobMetadata, JobRecord, JobState, Lane, Lease, Policy, Progress, RetryPolicy, Seq,
-    Spec, Strategy, Timeouts, WorkerId,
-};
+use crate::job::{ChildGroup, Fence, GroupStrategy, JobId, Progress, Seq, WorkerId};
 use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimRequest, Claimed};
 use crate::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use crate::store::command::worker::NewWorker;
+use crate::store::query::job_details::{DecidedGroup, Group};
 
 impl TryFrom<WorkerBody> for NewWorker {
     type Error = Invalid;
@@ -104,94 +102,55 @@ impl From<ShownCheckpoint> for Checkpoint {
 
 impl From<Claimed> for ClaimedView {
     fn from(claimed: Claimed) -> ClaimedView {
-        let ticket = claimed.ticket().map(|ticket| json!(ticket));
-        let Claimed { job, spec, checkpoints } = claimed;
-        let attempt = job.attempt_id();
-        let Shown { payload, payload_base64, content_type } = (&spec.payload).into();
+        let Claimed { job, spec, checkpoints, groups } = claimed;
         ClaimedView {
-            id: Text(job.id),
-            fence: job.fence.0,
-            attempt: job.attempt,
-            attempt_id: attempt.to_string(),
-            previous_attempt_id: attempt.previous().as_ref().map(AttemptId::to_string),
-            tenant: Text(job.lane.tenant.clone()),
-            r#type: Text(job.lane.job_type.clone()),
-            queue: Text(job.lane.queue.clone()),
-            priority: job.priority.value(),
-            max_attempts: job.policy.retry.max_attempts,
-            failures: job.failures,
-            crashes: job.crashes,
-            error: job.details.error.as_ref().map(Into::into),
-            retry: (job.policy.retry.strategy == Strategy::Custom).then(|| (&job.policy.retry).into()),
-            payload,
-            payload_base64,
-            content_type,
-            idempotency_key: spec.idempotency_key,
-            correlation_id: spec.metadata.correlation_id,
-            tags: spec.metadata.tags,
-            callback_url: spec.metadata.callback_url,
-            traceparent: spec.traceparent,
-            tracestate: spec.tracestate,
-            baggage: spec.baggage,
-            deadline: job.lease.map(|lease| lease.deadline_at.into()),
-            lease_expires_at: job.lease.map(|lease| lease.expires_at.into()),
             checkpoints: checkpoints.into_iter().map(Into::into).collect(),
-            ticket,
+            groups: groups.iter().filter_map(claimed_group).collect(),
+            ..ClaimedView::of(&job, spec)
         }
     }
 }
 
+fn claimed_group(decided: &DecidedGroup) -> Option<ClaimedGroup> {
+    let Group { number, group, .. } = &decided.group;
+    Some(ClaimedGroup {
+        group: *number,
+        name: group.name.clone(),
+        total: group.total,
+        decided: group.decided?,
+        children: children(&decided.group).collect(),
+        next_cursor: decided.next.map(|Seq(last)| last.to_string()),
+    })
+}
+
+/// The groups of a claimed job that came whole; others are read when they are needed.
+fn decided_groups(shown: Vec<ClaimedGroup>, parent: JobId, now: Timestamp) -> Vec<DecidedGroup> {
+    let whole = shown.into_iter().filter(|group| group.next_cursor.is_none());
+    let read = |shown: ClaimedGroup| {
+        let group = ChildGroup {
+            name: shown.name,
+            strategy: GroupStrategy::CollectAll,
+            total: shown.total,
+            open: 0,
+            completed: 0,
+            decided: Some(shown.decided),
+        };
+        let (redacted, omitted) = (BTreeSet::new(), BTreeSet::new());
+        let mut group = Group { number: shown.group, group, children: Vec::new(), redacted, omitted };
+        for child in shown.children {
+            add_child(&mut group, parent, child, now);
+        }
+        DecidedGroup { group, next: None }
+    };
+    whole.map(read).collect()
+}
+
 /// A job that this worker has just claimed at a server.
-pub fn claimed(shown: ClaimedView, worker: WorkerId, now: Timestamp) -> Claimed {
-    let deadline_at = shown.deadline.map_or(Timestamp::MAX, |moment| moment.0);
-    let expires_at = shown.lease_expires_at.map_or(Timestamp::MAX, |moment| moment.0);
-    let lane = Lane { tenant: shown.tenant.0, queue: shown.queue.0, job_type: shown.r#type.0 };
-    // The limit as the server counts it: this side only needs the remaining time.
-    let timeouts = Timeouts { execution: deadline_at.since(now), ..Timeouts::default() };
-    let mut policy = Policy { timeouts, ..Policy::default() };
-    policy.retry = shown.retry.map_or(policy.retry, RetryPolicy::from);
-    policy.retry.max_attempts = shown.max_attempts;
-    let mut job = JobRecord {
-        state: JobState::Running,
-        priority: priority(shown.priority),
-        attempt: shown.attempt,
-        failures: shown.failures,
-        crashes: shown.crashes,
-        fence: Fence(shown.fence),
-        started_at: Some(now),
-        lease: Some(Lease { worker, expires_at, deadline_at }),
-        ..JobRecord::new(Seq(0), shown.id.0, Arc::new(lane), Arc::new(policy), now)
-    };
-    if let Some(error) = shown.error {
-        job.details_mut().error = Some(error.into());
-    }
-    // A ticket of another form is none, and the job is refused if tickets are required.
-    if let Some(ticket) = shown.ticket.and_then(|ticket| serde_json::from_value(ticket).ok()) {
-        job.details_mut().ticket = Some(ticket);
-    }
-    let payload = Shown {
-        payload: shown.payload,
-        payload_base64: shown.payload_base64,
-        content_type: shown.content_type,
-    };
-    let spec = Spec {
-        payload: payload.into(),
-        idempotency_key: shown.idempotency_key,
-        unique_key: None,
-        concurrency_key: None,
-        metadata: JobMetadata {
-            tags: shown.tags,
-            correlation_id: shown.correlation_id,
-            callback_url: shown.callback_url,
-        },
-        owner: String::new(),
-        traceparent: shown.traceparent,
-        tracestate: shown.tracestate,
-        baggage: shown.baggage,
-        after: Vec::new(),
-        after_any: Vec::new(),
-    };
-    Claimed { job, spec, checkpoints: shown.checkpoints.into_iter().map(Checkpoint::from).collect() }
+pub fn claimed(mut shown: ClaimedView, worker: WorkerId, now: Timestamp) -> Claimed {
+    let groups = decided_groups(std::mem::take(&mut shown.groups), shown.id.0, now);
+    let checkpoints = std::mem::take(&mut shown.checkpoints).into_iter().map(Checkpoint::from).collect();
+    let (job, spec) = shown.into_parts(worker, now);
+    Claimed { job, spec, checkpoints, groups }
 }
 
 /// The id as given, and the heartbeat if the id is well-formed.

@@ -1,13 +1,17 @@
 //! Job data: attempts, children, groups, graphs.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use windlass_api::job_details::{self as shown, Child, Edge};
 use windlass_api::json::Json;
 use windlass_api::text::Text;
 use windlass_api::time::Moment;
 
-use crate::job::{AttemptId, ChildGroup, ErrorRecord, JobId, JobRecord, Need};
+use crate::clock::Timestamp;
+use crate::job::{
+    AttemptId, ChildGroup, ErrorRecord, JobId, JobRecord, Lane, Need, Parent, QueueName, Seq, Tenant,
+};
 use crate::store::command::attempt_writes::LogLine;
 use crate::store::documents::attempt::AttemptRecord;
 use crate::store::query::job_details::{Attempt, Group};
@@ -69,6 +73,14 @@ pub fn child(child: &JobRecord, result: Option<&[u8]>, is_redacted: bool, is_omi
     }
 }
 
+/// The children of a group.
+pub fn children(group: &Group) -> impl Iterator<Item = Child> {
+    group.children.iter().map(|(one, result)| {
+        let (is_redacted, is_omitted) = (group.redacted.contains(&one.id), group.omitted.contains(&one.id));
+        child(one, result.as_deref(), is_redacted, is_omitted)
+    })
+}
+
 impl From<&Group> for shown::Group {
     fn from(group: &Group) -> shown::Group {
         let ChildGroup { name, strategy, total, open, completed, decided } = &group.group;
@@ -91,6 +103,22 @@ impl From<shown::Group> for Group {
         let group = ChildGroup { name, strategy, total, open, completed, decided };
         Group { number, group, children: Vec::new(), redacted: BTreeSet::new(), omitted: BTreeSet::new() }
     }
+}
+
+/// Adds a child of this parent, as a server shows it.
+pub fn add_child(group: &mut Group, parent: JobId, shown: Child, now: Timestamp) {
+    let lane = Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type: shown.r#type.0 };
+    let place = Parent { seq: Seq(0), id: parent, group: shown.group, index: shown.index };
+    let mut job = JobRecord {
+        state: shown.state.0,
+        parent: Some(place),
+        ..JobRecord::new(Seq(0), shown.id.0, Arc::new(lane), Arc::default(), now)
+    };
+    job.details_mut().error = shown.error.map(ErrorRecord::from);
+    job.has.result = shown.result.is_some();
+    group.redacted.extend(shown.redacted.then_some(job.id));
+    group.omitted.extend(shown.omitted.then_some(job.id));
+    group.children.push((job, shown.result.map(|json| Arc::from(json.bytes()))));
 }
 
 /// `to` waits for `from`; a parent waits for its child if there is no need.

@@ -4,11 +4,13 @@ use windlass_api::claim::{ProgressBody, SavedStep};
 use windlass_api::expires::Expiry;
 use windlass_api::json::Json;
 use windlass_api::outcome::{FailureBody, OutcomeBody, OutcomeWord, ParkBody};
+use windlass_api::stream::StreamPart;
 use windlass_api::submission::Submission;
 use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
 use super::invalid;
+use super::stream::{sent_chunks, stream_write};
 use crate::error::Invalid;
 use crate::job::{Category, Failure, Fence, NewJob, Progress};
 use crate::store::command::attempt_writes::AttemptWrite;
@@ -37,7 +39,7 @@ impl TryFrom<OutcomeBody> for Report {
             OutcomeWord::Parked => Outcome::Parked(body.park.ok_or_else(|| required("park"))?.try_into()?),
         };
         let cost_cents = body.cost_cents.unwrap_or(0);
-        let writes = attempt_writes(body.checkpoints, body.progress, body.logs);
+        let writes = attempt_writes(body.checkpoints, body.progress, body.logs, body.stream);
         let follow_ups = follow_ups(body.submit)?;
         Ok(Report { job: body.id.0, fence: Fence(body.fence), outcome, cost_cents, writes, follow_ups })
     }
@@ -53,36 +55,58 @@ fn follow_ups(jobs: Vec<Submission>) -> Result<Vec<NewJob>, Invalid> {
     jobs.into_iter().enumerate().map(placed).collect()
 }
 
-/// Checkpoints, progress and log lines as writes of an attempt.
+/// Checkpoints, progress, log lines and output as writes of an attempt.
 pub fn attempt_writes(
     checkpoints: Vec<SavedStep>,
     progress: Option<ProgressBody>,
     logs: Vec<String>,
+    stream: Option<StreamPart>,
 ) -> Vec<AttemptWrite> {
     let saved = checkpoints
         .into_iter()
         .map(|SavedStep { step, value }| AttemptWrite::Checkpoint { step, value: value.bytes().to_vec() });
     let progress = progress.map(|ProgressBody { percent, message }| Progress { percent, message });
     let logs = (!logs.is_empty()).then_some(AttemptWrite::Logs(logs));
-    saved.chain(progress.map(AttemptWrite::Progress)).chain(logs).collect()
+    let stream = stream.map(|StreamPart { offset, chunks }| stream_write(offset, &chunks));
+    saved.chain(progress.map(AttemptWrite::Progress)).chain(logs).chain(stream).collect()
 }
 
-/// Writes as they are sent; of several progresses the last counts. `None` if a checkpoint is not JSON, which no server
-/// accepts.
-pub fn sent_writes(writes: &[AttemptWrite]) -> Option<(Vec<SavedStep>, Option<ProgressBody>, Vec<String>)> {
-    let (mut checkpoints, mut progress, mut logs) = (Vec::new(), None, Vec::new());
+/// Writes of an attempt as they are sent.
+#[derive(Debug, Default)]
+pub struct SentWrites {
+    /// Checkpoints.
+    pub checkpoints: Vec<SavedStep>,
+    /// The last progress.
+    pub progress: Option<ProgressBody>,
+    /// Log lines.
+    pub logs: Vec<String>,
+    /// Partial output.
+    pub stream: Option<StreamPart>,
+}
+
+/// Writes as they are sent; of several progresses the last counts. `None` if a checkpoint or a chunk is not JSON, which
+/// no server accepts.
+pub fn sent_writes(writes: &[AttemptWrite]) -> Option<SentWrites> {
+    let mut sent = SentWrites::default();
     for write in writes {
         match write {
             AttemptWrite::Checkpoint { step, value } => {
-                checkpoints.push(SavedStep { step: step.clone(), value: Json::stored(value)? });
+                sent.checkpoints.push(SavedStep { step: step.clone(), value: Json::stored(value)? });
             }
             AttemptWrite::Progress(Progress { percent, message }) => {
-                progress = Some(ProgressBody { percent: *percent, message: message.clone() });
+                sent.progress = Some(ProgressBody { percent: *percent, message: message.clone() });
             }
-            AttemptWrite::Logs(lines) => logs.extend(lines.iter().cloned()),
+            AttemptWrite::Logs(lines) => sent.logs.extend(lines.iter().cloned()),
+            AttemptWrite::Stream { offset, chunks } => {
+                let part = sent_chunks(*offset, chunks)?;
+                match &mut sent.stream {
+                    Some(before) => before.chunks.extend(part.chunks),
+                    None => sent.stream = Some(part),
+                }
+            }
         }
     }
-    Some((checkpoints, progress, logs))
+    Some(sent)
 }
 
 fn failure(body: FailureBody) -> Failure {
@@ -102,19 +126,23 @@ impl TryFrom<ParkBody> for Park {
 
     fn try_from(body: ParkBody) -> Result<Park, Invalid> {
         if let Some(any) = body.any {
-            let is_alone = body.until.is_none() && body.r#for.is_none() && body.signal.is_none();
+            let is_alone =
+                body.until.is_none() && body.r#for.is_none() && body.signal.is_none() && body.group.is_none();
             if !is_alone || any.iter().any(|park| park.any.is_some()) {
                 return Err(invalid("park.any", "cannot be combined with other fields or nested"));
             }
             return Ok(Park::Any(any.into_iter().map(Park::try_from).collect::<Result<_, _>>()?));
         }
-        match (body.until, body.r#for, body.signal) {
-            (Some(Expiry::At(until)), None, None) => Ok(Park::Until(until.0)),
-            (Some(Expiry::After(span)), None, None) | (None, Some(span), None) => Ok(Park::For(span.0)),
-            (None, None, Some(name)) => {
+        match (body.until, body.r#for, body.signal, body.group) {
+            (Some(Expiry::At(until)), None, None, None) => Ok(Park::Until(until.0)),
+            (Some(Expiry::After(span)), None, None, None) | (None, Some(span), None, None) => {
+                Ok(Park::For(span.0))
+            }
+            (None, None, None, Some(name)) => Ok(Park::Group { name }),
+            (None, None, Some(name), None) => {
                 Ok(Park::Signal { name, step: body.step, timeout: body.timeout.map(|span| span.0) })
             }
-            _ => Err(invalid("park", "give one of `until`, `for`, `signal` and `any`")),
+            _ => Err(invalid("park", "give one of `until`, `for`, `signal`, `group` and `any`")),
         }
     }
 }
@@ -131,6 +159,7 @@ impl From<&Park> for ParkBody {
                 timeout: timeout.map(Span),
                 ..nothing
             },
+            Park::Group { name } => ParkBody { group: Some(name.clone()), ..nothing },
             Park::Any(parks) => ParkBody { any: Some(parks.iter().map(ParkBody::from).collect()), ..nothing },
         }
     }
@@ -139,7 +168,7 @@ impl From<&Park> for ParkBody {
 /// A report as it is sent; `None` if its result or a checkpoint is not JSON, which no server accepts.
 pub fn outcome_body(report: &Report) -> Option<OutcomeBody> {
     let Report { job, fence, outcome, cost_cents, writes, follow_ups } = report;
-    let (checkpoints, progress, logs) = sent_writes(writes)?;
+    let SentWrites { checkpoints, progress, logs, stream } = sent_writes(writes)?;
     let submit = follow_ups.iter().map(Submission::from).collect();
     let body = |word| OutcomeBody {
         id: Text(*job),
@@ -152,6 +181,7 @@ pub fn outcome_body(report: &Report) -> Option<OutcomeBody> {
         checkpoints,
         progress,
         logs,
+        stream,
         submit,
     };
     Some(match outcome {

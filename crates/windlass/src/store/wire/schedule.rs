@@ -8,7 +8,9 @@ use windlass_api::time::Moment;
 
 use crate::clock::Timestamp;
 use crate::error::Invalid;
-use crate::store::documents::schedules::{NewSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause};
+use crate::store::documents::schedules::{
+    DeletedSchedule, NewSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause,
+};
 
 impl TryFrom<ScheduleBody> for NewSchedule {
     type Error = Invalid;
@@ -57,6 +59,18 @@ pub fn schedule(schedule: &Schedule, now: Timestamp) -> ScheduleView {
         created_at: schedule.created_at.into(),
         updated_at: schedule.updated_at.into(),
         updated_by: schedule.updated_by.clone(),
+        deleted_at: None,
+        deleted_by: None,
+    }
+}
+
+/// A deleted schedule. It has no next runs.
+pub fn deleted(deleted: &DeletedSchedule, now: Timestamp) -> ScheduleView {
+    ScheduleView {
+        next_runs: Vec::new(),
+        deleted_at: Some(deleted.at.into()),
+        deleted_by: Some(deleted.by.clone()),
+        ..schedule(&deleted.schedule, now)
     }
 }
 
@@ -109,6 +123,7 @@ impl TryFrom<ScheduleView> for Schedule {
             last_run: shown.last_run.map(|moment| moment.0),
             last_job: shown.last_job.map(|id| id.0),
             open: Vec::new(),
+            missed_at: None,
             submitted: shown.submitted,
             overlapped: shown.overlapped,
             refusals: shown.refusals,

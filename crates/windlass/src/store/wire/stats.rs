@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use windlass_api::stats::history::{HistoryPoint, Level, Period, StatsHistory};
 use windlass_api::stats::{self as shown, Cost, Counts, LeftOut, QueueRates, Rates, Spread};
 use windlass_api::text::Text;
 use windlass_api::time::Span;
@@ -11,6 +12,7 @@ use crate::clock::Timestamp;
 use crate::job::{JobType, Tenant};
 use crate::store::documents::latency::LatencyHistogram;
 use crate::store::documents::minute_stats::{Minute, minute_of};
+use crate::store::query::history::{Gauge, History, Point};
 use crate::store::query::stats::{ByState, Omitted, Stats};
 
 /// Counts by state.
@@ -58,6 +60,36 @@ impl From<&Rates> for Minute {
             cancelled: shown.cancelled,
             reaped: shown.reaped,
             ..Minute::default()
+        }
+    }
+}
+
+fn level(gauge: &Gauge) -> Option<Level> {
+    gauge.average().map(|average| Level { average, max: gauge.max })
+}
+
+impl From<&Point> for Period {
+    fn from(point: &Point) -> Period {
+        Period {
+            rates: (&point.counts).into(),
+            ready: level(&point.ready),
+            running: level(&point.running),
+            utilisation: point.utilisation(),
+        }
+    }
+}
+
+impl From<&History> for StatsHistory {
+    fn from(history: &History) -> StatsHistory {
+        let begins = std::iter::successors(Some(history.from), |at| Some(at.plus(history.step)));
+        let points = begins.zip(&history.points);
+        StatsHistory {
+            from: history.from.into(),
+            until: history.until.into(),
+            step: Span(history.step),
+            points: points.map(|(at, point)| HistoryPoint { at: at.into(), period: point.into() }).collect(),
+            total: (&history.total).into(),
+            previous: history.previous.as_ref().map(Period::from),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Damage planted behind the store's back is found, each under the invariant it breaks. SQLite only: there is a file to edit.
 
+mod pending;
 mod trail;
 
 use std::sync::Arc;
@@ -236,9 +237,10 @@ async fn a_checkpoint_that_is_missing_is_found() {
     let (_, claimed) = t.running(new_job("report")).await;
     t.checkpoint(&claimed, "one", "1").await;
     t.checkpoint(&claimed, "two", "2").await;
-    let store =
-        edited(&t, |file| assert_eq!(file.execute("DELETE FROM facets WHERE name = 'one'", []).unwrap(), 1))
-            .await;
+    let store = edited(&t, |file| {
+        assert_eq!(file.execute("DELETE FROM facets WHERE name = 'one' AND kind = 1", []).unwrap(), 1);
+    })
+    .await;
     assert_eq!(broken(&store).await, ["checkpoints"]);
 }
 
@@ -269,7 +271,7 @@ async fn a_changed_checkpoint_or_result_is_never_served() {
     let (_, claimed) = t.running(new_job("report")).await;
     t.checkpoint(&claimed, "one", "1").await;
     let store = edited(&t, |file| {
-        assert_eq!(file.execute("UPDATE facets SET body = CAST('2' AS BLOB)", []).unwrap(), 1);
+        assert_eq!(file.execute("UPDATE facets SET body = CAST('2' AS BLOB) WHERE kind = 1", []).unwrap(), 1);
     })
     .await;
     let answer = store.checkpoints(&t.me, claimed.job.id).await;

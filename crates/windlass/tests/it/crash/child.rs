@@ -16,6 +16,7 @@ use windlass::store::environment::{Environment, StoreOptions};
 
 use super::disk;
 use super::load::{Laborer, Submitter, new_job, store_error};
+use super::powerloss;
 use super::process::{Role, Task, say};
 
 /// The queue of jobs that nobody but a waiting parent claims.
@@ -30,6 +31,11 @@ pub(super) fn run(task: &Task) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     if task.role == Role::Full {
         runtime.block_on(disk::fill(task));
+        say("done");
+        std::process::exit(0);
+    }
+    if task.role == Role::Recorded {
+        runtime.block_on(powerloss::live(task));
         say("done");
         std::process::exit(0);
     }
@@ -76,7 +82,7 @@ async fn serve(task: &Task, store: Store, words: mpsc::Receiver<String>) {
         Role::Web => (2, 0),
         Role::Worker => (0, 3),
         Role::Serial => return serially(task, &store).await,
-        Role::Open | Role::Full => {
+        Role::Open | Role::Full | Role::Recorded => {
             store.close();
             return;
         }

@@ -23,6 +23,8 @@ pub(super) enum Role {
     Open,
     /// Fills the disk that the store is on.
     Full,
+    /// Lives a life that is recorded, to be cut off at every moment.
+    Recorded,
 }
 
 /// A task for a child process.

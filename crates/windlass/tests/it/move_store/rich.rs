@@ -76,7 +76,11 @@ async fn configure(store: &Store) -> String {
         budget_period: Some(BudgetPeriod::Month),
         ..TenantSettings::default()
     };
-    let type_settings = TypeSettings { max_running: Some(50), ..TypeSettings::default() };
+    let type_settings = TypeSettings {
+        max_running: Some(50),
+        result_schema: Some(serde_json::json!({"not": {"type": "boolean"}}).into()),
+        ..TypeSettings::default()
+    };
     for settings in [
         Settings::Queue(queue("mail"), mail),
         Settings::Tenant(tenant("acme"), acme),
@@ -104,6 +108,7 @@ async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
     let notes = vec![
         AttemptWrite::Checkpoint { step: "rows ✓".into(), value: b"17".to_vec() },
         AttemptWrite::Logs((0..9).map(|line| format!("line {line}")).collect()),
+        AttemptWrite::Stream { offset: Some(0), chunks: vec![b"\"Once\"".to_vec(), b"{\"a\": 1}".to_vec()] },
     ];
     store.record(&me, lease_ref(&claimed), notes).await.unwrap();
     finish(store, worker, &claimed, Outcome::Failed(Failure::temporary("busy"))).await;
@@ -210,6 +215,7 @@ async fn answers(address: &str) -> Vec<String> {
         answers.push(text(store.attempts(&me, id).await));
         answers.push(text(store.checkpoints(&me, id).await));
         answers.push(text(store.logs(&me, id, 1).await));
+        answers.push(text(store.stream(&me, id, 0, 10, Duration::ZERO).await));
         answers.push(text(store.result(&me, id).await));
         answers.push(text(store.groups(&me, id).await));
         answers.push(text(store.neighbours(&me, id).await));

@@ -1,28 +1,27 @@
 //! Submissions that are stored without the store's lock: they wait for nobody, and everybody sees them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Client;
-use windlass::job::{JobState, JobType, NewJob, Payload};
+use windlass::clock::{ManualClock, Timestamp};
+use windlass::entropy::Entropy;
+use windlass::job::{JobRecord, JobState, JobType, NewJob, Payload};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::StoreOptions;
+use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::query::list::ListRequest;
 
 use super::proxy::{Cut, Proxy};
 use super::sql_submit::stranger;
-use super::turns::hold;
-use super::{LONG, numbered, numbers, submit, verify};
+use super::turns::{hold, waiting};
+use super::{LONG, numbered, numbers, open, open_in_turn, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::observed::agree;
-
-fn open(address: &str) -> Store {
-    Store::open(&format!("{address}&append=on"), StoreOptions::default()).expect("the store opens")
-}
 
 /// How many times something was appended.
 async fn appends(client: &Client, schema: &str) -> i64 {
@@ -158,6 +157,45 @@ async fn an_append_whose_answer_is_lost_is_made_once() {
     [node, other].iter().for_each(Store::close);
 }
 
+/// Model: atomic-changes. An append that the server hears of only after a node has tried to do it again without effect: its jobs are there once,
+/// and the caller is not given the ids of others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_that_is_made_after_an_attempt_to_repeat_it_is_not_answered_with_other_ids() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&cluster.address());
+    let node =
+        open(&format!("{}&statement_cache=off", address.replace(&cluster.address(), &proxy.address())));
+    let (client, schema) = stranger(&address).await;
+    let next = warm_up(&node, &client, &schema, 0).await;
+    let made = appends(&client, &schema).await;
+    hold(&client, &schema, true).await;
+    proxy.arm(Cut::Held);
+    let (store, me) = (node.clone(), Caller::local());
+    let submitting =
+        tokio::spawn(async move { store.submit(&me, vec![numbered(next)], SubmitOptions::default()).await });
+    while proxy.cuts() == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The writer waits for its turn, to do it again.
+    waiting(&client, &schema, 1).await;
+    proxy.arm_and_shut(Cut::BeforeCommit);
+    hold(&client, &schema, false).await;
+    while proxy.cuts() == 1 {
+        tokio::task::yield_now().await;
+    }
+    proxy.let_go();
+    while appends(&client, &schema).await == made {
+        tokio::task::yield_now().await;
+    }
+    proxy.shut(false);
+    let answer = tokio::time::timeout(LONG, submitting).await.expect("in time").unwrap();
+    let error = answer.expect_err("the ids of its jobs are lost").to_string();
+    assert!(error.contains("not known"), "{error}");
+    agree(std::slice::from_ref(&node), &(0..=next).collect::<Vec<_>>()).await;
+    node.close();
+}
+
 /// Model: setting-levels. A change of settings comes after everything that was submitted before, and applies to everything after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_apply_to_all_later_submissions_of_every_node() {
@@ -185,6 +223,35 @@ async fn settings_apply_to_all_later_submissions_of_every_node() {
     nodes.iter().for_each(Store::close);
 }
 
+/// Model: store-time. A node whose clock is behind takes in a job that another has answered: it is the job that was answered, and time does
+/// not go back behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_appended_job_is_the_one_that_was_answered() {
+    let address = new_schema();
+    let at = |millis: i64| {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_800_000_000_000 + millis)));
+        let env = Environment::new(clock, Entropy::from_system(), StoreOptions::default());
+        Store::open_in(&address, env).expect("the store opens")
+    };
+    let (ahead, behind) = (at(5_000), at(0));
+    let (client, schema) = stranger(&address).await;
+    let me = Caller::local();
+    let submit = async |number| {
+        let receipts = ahead.submit(&me, vec![numbered(number)], SubmitOptions::default()).await;
+        receipts.expect("is taken").remove(0).job
+    };
+    submit(0).await;
+    let made = appends(&client, &schema).await;
+    let answered = submit(1).await;
+    assert_eq!(appends(&client, &schema).await, made + 1);
+    let found = behind.get(&me, answered.id).await.unwrap().expect("it is there").job;
+    assert_eq!(JobRecord { seq: answered.seq, ..found }, answered);
+    let worker = behind.register(&me, NewWorker::default()).await.unwrap().id;
+    let claimed = behind.claim(&me, &ClaimRequest::new(worker, 2), Duration::ZERO).await.unwrap().jobs;
+    assert!(claimed.iter().all(|claimed| claimed.job.started_at >= Some(answered.created_at)));
+    [ahead, behind].iter().for_each(Store::close);
+}
+
 /// What cannot be read is kept aside, and found; everything else goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_append_stops_nobody() {
@@ -210,7 +277,7 @@ async fn a_damaged_append_stops_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_needs_a_decision_takes_its_turn() {
     let address = new_schema();
-    let (store, in_turn) = (open(&address), super::open(&address));
+    let (store, in_turn) = (open(&address), open_in_turn(&address));
     let (client, schema) = stranger(&address).await;
     let next = warm_up(&store, &client, &schema, 0).await;
     let me = Caller::local();
@@ -255,5 +322,118 @@ async fn a_submission_in_sql_finds_an_appended_job() {
     tokio::time::timeout(LONG, is_there).await.expect("it becomes a job");
     let second = store.get(&me, second.parse().unwrap()).await.unwrap().unwrap();
     assert_eq!((second.job.state, second.spec.after), (JobState::Pending, vec![id]));
+    store.close();
+}
+
+/// How a node comes to look for its answered submissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notices {
+    /// By its next submission.
+    Submission,
+    /// By any other change, on the same connection.
+    Write,
+    /// By any other change, on a new connection.
+    Reconnect,
+}
+
+/// Returns why the node stopped.
+async fn stops(store: &Store, how: Notices, number: usize) -> String {
+    let me = Caller::local();
+    let stops = async {
+        loop {
+            let error = if how == Notices::Submission {
+                let again = store.submit(&me, vec![numbered(number)], SubmitOptions::default()).await;
+                again.err().map(|error| error.to_string())
+            } else {
+                store.register(&me, NewWorker::default()).await.err().map(|error| error.to_string())
+            };
+            if let Some(error) = error.filter(|error| error.contains("lost commit")) {
+                return error;
+            }
+        }
+    };
+    tokio::time::timeout(LONG, stops).await.expect("it stops")
+}
+
+/// The store's generation as it is stored.
+async fn generation(client: &Client, schema: &str) -> i64 {
+    let sql = format!("SELECT generation FROM {schema}.commits ORDER BY n DESC LIMIT 1");
+    client.query_one(&sql, &[]).await.unwrap().get(0)
+}
+
+/// Submits a job that is answered, and removes it behind the store's back.
+async fn lose_a_submission(store: &Store, client: &Client, schema: &str, number: usize) {
+    // Takes in all others.
+    numbers(store).await;
+    hold(client, schema, true).await;
+    submit(store, number).await;
+    let lose = format!("DELETE FROM {schema}.appends");
+    assert_eq!(client.execute(&lose, &[]).await.unwrap(), 1);
+    hold(client, schema, false).await;
+}
+
+/// Model: store-generation. Answered submissions that a failover or a restore has lost stop the node, as lost commits do; it notices with
+/// its next submission, and with any other change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answered_submissions_that_are_lost_stop_the_node() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    for how in [Notices::Submission, Notices::Write, Notices::Reconnect] {
+        let address = schema_at(&cluster.address());
+        let store = open(&address);
+        let (client, schema) = stranger(&address).await;
+        let next = warm_up(&store, &client, &schema, 0).await;
+        lose_a_submission(&store, &client, &schema, next).await;
+        let before = generation(&client, &schema).await;
+        if how == Notices::Reconnect {
+            let cut =
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'windlass'";
+            client.execute(cut, &[]).await.unwrap();
+        }
+        let error = stops(&store, how, next + 1).await;
+        assert!(error.contains("submissions after it"), "{how:?}: {error}");
+        let after = generation(&client, &schema).await;
+        assert_eq!(after, before + 1, "{how:?}: workers from before are fenced off");
+        store.close();
+        let other = open(&address);
+        submit(&other, next + 2).await;
+        verify(&other).await;
+        other.close();
+    }
+}
+
+/// Model: store-generation. A new generation begins for submissions that are lost after another node began one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn submissions_that_are_lost_in_a_later_generation_begin_another() {
+    let address = new_schema();
+    let (store, other) = (open(&address), open(&address));
+    let (client, schema) = stranger(&address).await;
+    let next = warm_up(&store, &client, &schema, 0).await;
+    let begun = other.begin_generation(&Caller::local(), "the database was restored").await.unwrap();
+    let next = warm_up(&store, &client, &schema, next).await;
+    lose_a_submission(&store, &client, &schema, next).await;
+    stops(&store, Notices::Write, next + 1).await;
+    assert_eq!(generation(&client, &schema).await.unsigned_abs(), begun.number + 1);
+    [store, other].iter().for_each(Store::close);
+}
+
+/// Model: store-generation. Files that are put back take commits and submissions of a node at once: a new generation begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_that_are_lost_together_with_submissions_begin_a_new_generation() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    let address = schema_at(&cluster.address());
+    let store = open(&address);
+    let (client, schema) = stranger(&address).await;
+    let next = warm_up(&store, &client, &schema, 0).await;
+    cluster.keep_copy("backup");
+    store.register(&Caller::local(), NewWorker::default()).await.unwrap();
+    let (client, schema) = (stranger(&address).await.0, schema);
+    let next = warm_up(&store, &client, &schema, next).await;
+    hold(&client, &schema, true).await;
+    // No commit of the node contains it.
+    submit(&store, next).await;
+    cluster.put_back("backup");
+    stops(&store, Notices::Write, next + 1).await;
+    let (client, schema) = stranger(&address).await;
+    assert_eq!(generation(&client, &schema).await, 2, "workers from before are fenced off");
     store.close();
 }

@@ -6,7 +6,7 @@ use windlass::store::Store;
 use windlass::store::environment::Timing;
 
 use super::proxy::{Cut, Proxy};
-use super::{LONG, numbers_of_jobs, open_with, submit, verify};
+use super::{LONG, in_turn, numbers_of_jobs, open_with, submit, verify};
 use crate::fixture::cluster::{Cluster, schema_at, schema_of};
 use crate::fixture::observed::agree;
 
@@ -30,8 +30,10 @@ impl Pair {
         let address = schema_at(&cluster.address());
         // Callers wait for the server however long it takes to come back.
         let patient = Timing { request_max: LONG, outage_max: LONG, ..Timing::default() };
-        let here = open_with(&address.replace(&cluster.address(), &proxy.address()), patient);
-        let there = open_with(&address, patient);
+        // Submissions that wait for no turn are on disk before anybody sees them.
+        let there = in_turn(&address);
+        let here = open_with(&there.replace(&cluster.address(), &proxy.address()), patient);
+        let there = open_with(&there, patient);
         for number in 0..ROUNDS {
             submit(&here, 2 * number).await;
             submit(&there, 2 * number + 1).await;

@@ -3,6 +3,7 @@
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
 
+use super::in_turn;
 use super::proxy::Proxy;
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::fixture::observed::agree;
@@ -18,23 +19,28 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Nodes that go by the machine's clock.
-    pub(super) fn start(timing: Timing) -> Fleet {
-        Fleet::start_in(|| {
+    /// Nodes that go by the machine's clock. Without `is_appending` every submission takes its turn.
+    pub(super) fn start(timing: Timing, is_appending: bool) -> Fleet {
+        let options = |address: &str| if is_appending { address.to_owned() } else { in_turn(address) };
+        Fleet::start_at(options, || {
             let mut env = Environment::system(StoreOptions::default());
             env.timing = timing;
             env
         })
     }
 
-    /// Nodes with what `environment` gives each of them.
+    /// Nodes of which every submission takes its turn, with what `environment` gives each of them.
     pub(super) fn start_in(environment: impl Fn() -> Environment) -> Fleet {
+        Fleet::start_at(in_turn, environment)
+    }
+
+    fn start_at(options: impl Fn(&str) -> String, environment: impl Fn() -> Environment) -> Fleet {
         let cluster = Cluster::start(&["-c fsync=off"]);
         let address = schema_at(&cluster.address());
         let proxies: Vec<Proxy> = (0..NODES).map(|_| Proxy::before(cluster.folder())).collect();
         let open = |proxy: &Proxy| {
             let address = address.replace(&cluster.address(), &proxy.address());
-            Store::open_in(&address, environment()).expect("the store opens")
+            Store::open_in(&options(&address), environment()).expect("the store opens")
         };
         Fleet { nodes: proxies.iter().map(open).collect(), proxies, cluster }
     }

@@ -12,7 +12,7 @@ use windlass::store::command::submit::SubmitOptions;
 use super::proxy::{Cut, Proxy};
 use super::sql_submit::stranger;
 use super::turns::{commits, turn};
-use super::{LONG, numbered, numbers, open, submit, verify};
+use super::{LONG, numbered, numbers, open, open_in_turn, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::observed::agree;
 
@@ -48,9 +48,9 @@ impl Case {
         let cluster = Cluster::start(&["-c fsync=off"]);
         let proxy = Proxy::before(cluster.folder());
         let address = schema_at(&proxy.address());
-        let store = open(&address);
+        let store = open_in_turn(&address);
         let direct = address.replace(&proxy.address(), &cluster.address());
-        let beside = open(&direct);
+        let beside = open_in_turn(&direct);
         let (client, schema) = stranger(&direct).await;
         submit(&store, 0).await;
         submit(&beside, 2).await;
@@ -160,7 +160,7 @@ async fn an_idle_node_goes_on_after_its_last_commit_was_forgotten() {
 #[tokio::test]
 async fn commits_are_kept_by_time_not_by_count() {
     let address = new_schema();
-    let store = open(&address);
+    let store = open_in_turn(&address);
     submit(&store, 1).await;
     let (mut client, schema) = stranger(&address).await;
     let kept = async |client: &Client| -> i64 {

@@ -25,7 +25,12 @@ pub(super) enum Cut {
     Mute = 3,
     /// The server hears of the commit only after [`Proxy::delay`].
     Late = 4,
+    /// Cut it; the server hears of the append only after [`Proxy::let_go`]. For appends alone.
+    Held = 5,
 }
+
+/// A part of the statement that appends jobs.
+const APPEND: &[u8] = b".append($1";
 
 /// The message that asks for the commit, wherever it comes.
 pub(super) const COMMIT: usize = usize::MAX;
@@ -58,6 +63,8 @@ struct Shared {
     shuts: AtomicBool,
     /// In milliseconds.
     delay: AtomicUsize,
+    /// Whether the server hears of appends that are held.
+    lets_go: AtomicBool,
     /// How many connections were let through.
     connections: AtomicUsize,
     /// How many statements were passed on.
@@ -75,6 +82,11 @@ impl Shared {
     fn take_boundary(&self, message: usize, is_commit: bool) -> Option<Boundary> {
         let mut boundary = self.boundary.lock().unwrap();
         boundary.take_if(|boundary| boundary.message == message || is_commit && boundary.message == COMMIT)
+    }
+
+    /// Whether this is to be done next, and is not yet.
+    fn take_armed(&self, cut: Cut) -> bool {
+        self.armed.compare_exchange(cut as usize, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Something is done to a connection.
@@ -155,6 +167,11 @@ impl Proxy {
         self.shared.delay.store(usize::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 
+    /// Passes on what is held.
+    pub(super) fn let_go(&self) {
+        self.shared.lets_go.store(true, Ordering::SeqCst);
+    }
+
     /// Begins or ends to count round trips; gives those of the last write transaction. While they are counted, answers
     /// are held back until the client has nothing more to send.
     pub(super) fn count_round_trips(&self, is_counting: bool) -> usize {
@@ -212,14 +229,13 @@ fn pass_requests(
 ) -> std::io::Result<()> {
     // The first message has no kind.
     let mut message = read_body(&mut client, Vec::new())?;
-    let (mut place, mut is_appending) = (Place::default(), false);
+    let (mut place, mut appending) = (Place::default(), Appending::default());
     loop {
         turns.ask(&message);
-        is_appending |= is_append(&message);
-        // What is executed by itself is committed by the request to synchronise.
-        let is_appended = is_appending && message.first() == Some(&b'S');
-        is_appending &= !is_appended;
-        let is_commit = is_plain(&message, b"COMMIT\0") || is_appended;
+        let is_commit = is_plain(&message, b"COMMIT\0") || appending.is_end(&message);
+        if appending.is_bound && shared.take_armed(Cut::Held) {
+            return hold(client, server, message, shared);
+        }
         let mut cut = if is_commit { shared.armed.swap(0, Ordering::SeqCst) } else { 0 };
         let boundary = place.of(&message).and_then(|number| shared.take_boundary(number, is_commit));
         if let Some(boundary) = boundary {
@@ -254,6 +270,30 @@ fn cut_off(client: &UnixStream, server: &mut UnixStream, last: Option<&Vec<u8>>)
     let Some(last) = last else { return server.shutdown(std::net::Shutdown::Both) };
     server.write_all(last)?;
     // The server's answer goes nowhere; it ends once it has been given.
+    server.shutdown(std::net::Shutdown::Write)
+}
+
+/// Cuts off a client and keeps its last statement, from this message on, until it is let go.
+fn hold(
+    mut client: UnixStream,
+    mut server: UnixStream,
+    mut message: Vec<u8>,
+    shared: &Shared,
+) -> std::io::Result<()> {
+    let mut held = Vec::new();
+    while message.first() != Some(&b'S') {
+        held.append(&mut message);
+        let mut kind = [0];
+        client.read_exact(&mut kind)?;
+        message = read_body(&mut client, kind.to_vec())?;
+    }
+    held.append(&mut message);
+    client.shutdown(std::net::Shutdown::Both)?;
+    shared.strike();
+    while !shared.lets_go.load(Ordering::SeqCst) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    server.write_all(&held)?;
     server.shutdown(std::net::Shutdown::Write)
 }
 
@@ -321,10 +361,35 @@ impl Place {
     }
 }
 
-/// Whether it announces the statement that appends jobs, on a connection that does not keep statements.
-fn is_append(message: &[u8]) -> bool {
-    let text = b".append($1";
-    message.first() == Some(&b'P') && message.windows(text.len()).any(|window| window == text)
+/// Whether a connection is about to append jobs, with a statement that it keeps or not.
+#[derive(Default)]
+struct Appending {
+    /// The name of the statement that appends jobs.
+    statement: Option<Vec<u8>>,
+    is_bound: bool,
+}
+
+impl Appending {
+    /// Whether this message ends an append: what is executed by itself is committed by the request to synchronise.
+    fn is_end(&mut self, message: &[u8]) -> bool {
+        let mut texts = message.get(5..).unwrap_or_default().split(|byte| *byte == 0);
+        match message.first() {
+            Some(b'P') => {
+                let name = texts.next().unwrap_or_default().to_vec();
+                let sql = texts.next().unwrap_or_default();
+                if sql.windows(APPEND.len()).any(|window| window == APPEND) {
+                    self.statement = Some(name);
+                } else if self.statement.as_ref() == Some(&name) {
+                    self.statement = None;
+                }
+            }
+            // The portal comes before the statement.
+            Some(b'B') => self.is_bound = self.statement.as_deref() == texts.nth(1),
+            Some(b'S') => return std::mem::take(&mut self.is_bound),
+            _ => {}
+        }
+        false
+    }
 }
 
 /// Whether it is a plain query that ends with these words.

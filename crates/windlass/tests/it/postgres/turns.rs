@@ -15,7 +15,7 @@ use windlass::store::command::submit::SubmitOptions;
 
 use super::proxy::{Cut, Proxy};
 use super::sql_submit::stranger;
-use super::{LONG, numbered, numbers, open, submit, verify};
+use super::{LONG, numbered, numbers, open, open_in_turn, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::observed::agree;
 
@@ -66,7 +66,7 @@ pub(super) async fn hold(client: &Client, schema: &str, is_held: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_arrives_during_the_wait_shares_the_commit() {
     let address = new_schema();
-    let (here, there) = (open(&address), open(&address));
+    let (here, there) = (open_in_turn(&address), open_in_turn(&address));
     let (client, schema) = stranger(&address).await;
     // Each learns that it is not alone.
     for node in [&here, &there, &here] {
@@ -132,7 +132,7 @@ async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wait_that_somebody_cancels_begins_again() {
     let address = new_schema();
-    let nodes = [open(&address), open(&address)];
+    let nodes = [open_in_turn(&address), open_in_turn(&address)];
     submit(&nodes[0], 0).await;
     let (client, schema) = stranger(&address).await;
     hold(&client, &schema, true).await;
@@ -184,7 +184,7 @@ async fn idle_maintenance_takes_no_turn() {
 async fn maintenance_that_finds_something_to_add_takes_its_turn() {
     let cluster = Cluster::start(&[]);
     let proxy = Proxy::before(cluster.folder());
-    let store = open(&schema_at(&proxy.address()));
+    let store = open_in_turn(&schema_at(&proxy.address()));
     let metadata =
         JobMetadata { callback_url: Some("https://example.com/".into()), ..JobMetadata::default() };
     let lifetime = Some(Duration::from_secs(1));
@@ -207,8 +207,8 @@ async fn a_frozen_node_loses_its_turn() {
     let cluster = Cluster::start(&[]);
     let proxy = Proxy::before(cluster.folder());
     let address = schema_at(&cluster.address());
-    let here = open(&address.replace(&cluster.address(), &proxy.address()));
-    let there = open(&address);
+    let here = open_in_turn(&address.replace(&cluster.address(), &proxy.address()));
+    let there = open_in_turn(&address);
     submit(&here, 0).await;
     submit(&there, 1).await;
     proxy.delay(LONG);

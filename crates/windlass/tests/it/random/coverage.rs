@@ -86,12 +86,13 @@ impl Reach {
     }
 }
 
-/// Whether no step of a walk can bring it about: keys, schedules and the store's retention are not
+/// Whether no step of a walk can bring it about: keys, schedules, alerts and the store's retention are not
 /// part of a job's life, and tickets are off.
 fn is_beyond(event: AuditEvent) -> bool {
     let name = event.as_str();
     name.starts_with("key.")
         || name.starts_with("schedule.")
+        || name.starts_with("alert.")
         || name.starts_with("clock.")
         || name.starts_with("store.")
         || name.ends_with(".refused")

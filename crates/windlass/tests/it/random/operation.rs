@@ -6,12 +6,11 @@ use std::time::Duration;
 use windlass::audit::Record;
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, StoreError, SubmitError, WorkError};
-use windlass::job::{JobId, JobRecord, NewJob, QueueName, WorkerId};
+use windlass::job::{JobId, JobRecord, NewJob, QueueName, Seq, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionReport, ActionRequest};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::audit_chain::SealReport;
 use windlass::store::command::bulk::{BulkAction, BulkReport};
 use windlass::store::command::children::{NewGroup, Spawned};
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
@@ -19,6 +18,7 @@ use windlass::store::command::finish::{Finish, Report};
 use windlass::store::command::generation::NewGeneration;
 use windlass::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use windlass::store::command::maintenance::TickReport;
+use windlass::store::command::maintenance::audit_chain::SealReport;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
@@ -98,7 +98,7 @@ impl Operation {
     pub(super) async fn apply(&self, store: &Store) -> Answer {
         match self {
             Operation::Submit(who, jobs, how) => {
-                Answer::Submitted(store.submit(who, jobs.clone(), *how).await)
+                Answer::Submitted(store.submit(who, jobs.clone(), *how).await.map(unnumbered))
             }
             Operation::ActionRequest(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
             Operation::ActStrictly(who, id, act) => {
@@ -212,4 +212,12 @@ impl Answer {
             _ => None,
         }
     }
+}
+
+/// Receipts without the numbers of new jobs, which nobody is shown: a job that is appended gets its number later.
+fn unnumbered(mut receipts: Vec<Receipt>) -> Vec<Receipt> {
+    for receipt in receipts.iter_mut().filter(|receipt| !receipt.is_duplicate) {
+        receipt.job.seq = Seq(0);
+    }
+    receipts
 }

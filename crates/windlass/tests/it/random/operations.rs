@@ -38,7 +38,8 @@ pub(super) fn signal(dice: &mut Dice, world: &World) -> Operation {
 /// With another payload once in a while.
 pub(super) fn redrive(dice: &mut Dice) -> Redrive {
     let payload = dice.chance(30).then(|| Payload::json("{\"edited\": true}"));
-    Redrive { reset_checkpoints: dice.chance(50), only_once: dice.chance(20), payload }
+    let (reset_checkpoints, only_once) = (dice.chance(50), dice.chance(20));
+    Redrive { reset_checkpoints, only_once, payload, ..Redrive::default() }
 }
 
 pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {
@@ -85,6 +86,8 @@ pub(super) fn configure(dice: &mut Dice) -> Operation {
                 exhausted_event: dice.maybe(30, &["EMAIL_LOST".to_owned()]),
                 rate: rate(dice),
                 retention: retention(dice),
+                payload_schema: None,
+                result_schema: None,
             },
         ),
         1 => Settings::Tenant(

@@ -9,7 +9,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use windlass::audit::AuditLevel;
+use windlass::entropy::Entropy;
 use windlass::job::{Fence, JobId, JobState, WorkerId};
+use windlass::store::Store;
 use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::finish::{Finish, Outcome};
@@ -17,14 +19,16 @@ use windlass::store::command::pause::PauseTarget;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::QueueSettings;
-use windlass::store::environment::StoreOptions;
+use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::filter::Filter;
 
 use super::snapshot;
 use crate::fixture::{Fixture, On, queue};
 
 /// Races by default on each engine; the order of events differs each time anyway.
-const RACES: u64 = 3;
+const RACES: u64 = 4;
+/// Nodes beside the first one in every second race, on engines that can have them.
+const OTHER_NODES: u64 = 2;
 /// Rounds after which every job must have ended once nobody meddles any more.
 const DRAIN_ROUNDS_MAX: usize = 200;
 /// Jobs running at once in queue `mail`, and for one concurrency key there.
@@ -58,6 +62,8 @@ fn races(on: On) {
 /// What the players share, and the replies they received.
 struct Arena {
     fixture: Fixture,
+    /// The nodes that the players use in turn; the fixture's store is the first.
+    nodes: Vec<Store>,
     jobs: Mutex<Vec<JobId>>,
     replies: Mutex<Replies>,
 }
@@ -75,8 +81,21 @@ struct Replies {
 
 async fn race(on: On, seed: u64) {
     let fixture = Fixture::with(on, StoreOptions::default(), seed);
-    let events = fixture.store.live_events();
-    let arena = std::sync::Arc::new(Arena { fixture, jobs: Mutex::default(), replies: Mutex::default() });
+    // Live readers get the events of one node, and a node that has some stores no submission without its turn.
+    let is_alone = seed % 2 == 1 || fixture.address.is_empty();
+    let events = is_alone.then(|| fixture.store.live_events());
+    let others = if is_alone { 0 } else { OTHER_NODES };
+    let open = |place| {
+        let env = Environment::new(
+            fixture.clock.clone(),
+            Entropy::seeded(seed * 1_000 + place),
+            StoreOptions::default(),
+        );
+        Store::open_in(&fixture.address, env).expect("another node opens")
+    };
+    let nodes = std::iter::once(fixture.store.clone()).chain((1..=others).map(open)).collect();
+    let (jobs, replies) = (Mutex::default(), Mutex::default());
+    let arena = std::sync::Arc::new(Arena { fixture, nodes, jobs, replies });
     arena.prepare().await;
     let players = players::start(&arena, seed);
     for player in players {
@@ -86,10 +105,15 @@ async fn race(on: On, seed: u64) {
     arena.fixture.verify().await;
     arena.check_told();
     trail::check(&arena, events).await;
-    arena.fixture.store.close();
+    arena.nodes.iter().for_each(Store::close);
 }
 
 impl Arena {
+    /// The node that a player uses.
+    fn node(&self, player: usize) -> &Store {
+        &self.nodes[player % self.nodes.len()]
+    }
+
     /// Everything is audited, and two of the queues have limits.
     async fn prepare(&self) {
         let audited = QueueSettings { audit: Some(AuditLevel::All), ..QueueSettings::default() };

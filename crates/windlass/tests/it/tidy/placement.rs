@@ -88,18 +88,25 @@ pub(super) fn tasks_of_nobody(tree: &[SourceFile]) -> Vec<String> {
 /// What only one of the engines can have, and why. Anything else has the same name in both, so that a reader who knows
 /// one finds the way in the other.
 const ALONE: &[(&str, &str)] = &[
-    ("address.rs", "a server has an address with options; a file has a path"),
-    ("appender.rs", "only where several machines take turns does it pay to store something without a turn"),
+    ("connection/address.rs", "a server has an address with options; a file has a path"),
+    (
+        "appends/appender.rs",
+        "only where several machines take turns does it pay to store something without a turn",
+    ),
     ("appends.rs", "only where several machines take turns does it pay to store something without a turn"),
+    (
+        "appends/backlog.rs",
+        "only where several machines take turns does it pay to store something without a turn",
+    ),
     (
         "appends/body.rs",
         "only where several machines take turns does it pay to store something without a turn",
     ),
-    ("endpoint.rs", "only a server can be reached by another way"),
-    ("plain.rs", "only a server has several nodes, and a distance to them"),
+    ("baseline/endpoint.rs", "only a server can be reached by another way"),
+    ("baseline/plain.rs", "only a server has several nodes, and a distance to them"),
     ("connection.rs", "the connection to a server is driven, and can break"),
     (
-        "durability.rs",
+        "transaction/durability.rs",
         "others see a server's commits before they are on disk; a file's commit is there once it is seen",
     ),
     (
@@ -107,15 +114,15 @@ const ALONE: &[(&str, &str)] = &[
         "what several machines may remember needs rules; processes on one file only compare a number",
     ),
     ("notifications.rs", "processes on one file see that it changed; nodes tell each other"),
-    ("waits.rs", "only a server can be away"),
+    ("connection/waits.rs", "only a server can be away"),
     ("parameter.rs", "sets of rows are sent as columns"),
     ("tables/timer.rs", "a file keeps the timers in the index of its jobs"),
-    ("tls.rs", "only what goes over a network is to be hidden from it"),
+    ("connection/tls.rs", "only what goes over a network is to be hidden from it"),
     ("transaction.rs", "several machines take turns by a lock and learn what the others did"),
     ("backup.rs", "a server is backed up with its own tools"),
     ("checkpoint.rs", "a server moves its log by itself"),
     ("open.rs", "only a file has a file system under it"),
-    ("cluster.rs", "only a server can be replaced by another one under the same address"),
+    ("connection/cluster.rs", "only a server can be replaced by another one under the same address"),
     ("sql_submit.rs", "only a server runs a function of ours inside the transactions of other programs"),
     ("prefetch.rs", "only a question to a server takes a while, so that it pays to ask before it is needed"),
     ("busy.rs", "a server's locks wait by themselves"),

@@ -1,5 +1,8 @@
-//! How long a file and a function may be, and how large a trait of the engine contract. It counts lines as an editor shows them, blank ones and comments included:
+//! How long a file and a function may be, how many entries a folder may have, and how large a trait of the engine
+//! contract may be. It counts lines as an editor shows them, blank ones and comments included:
 //! what a reader scrolls through.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lexer::{line_of, scan, whole_word_positions};
 use super::tree::SourceFile;
@@ -8,6 +11,7 @@ const FILE_LINES_MAX: usize = 500;
 const TEST_FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 const CONTRACT_METHODS_MAX: usize = 7;
+const FOLDER_ENTRIES_MAX: usize = 20;
 
 /// The engine contract. Tasks are not part of what an engine implements: the store hands them to it.
 const CONTRACT: &str = "crates/windlass/src/store/engine";
@@ -21,6 +25,25 @@ pub(super) fn long_files(tree: &[SourceFile]) -> Vec<String> {
             let limit = if file.is_test() { TEST_FILE_LINES_MAX } else { FILE_LINES_MAX };
             let lines = file.text.lines().count();
             (lines > limit).then(|| format!("{}: {lines} lines, limit is {limit}", file.path))
+        })
+        .collect()
+}
+
+/// Folders of the crates with more entries than a reader takes in at once. A module and its folder are one entry.
+pub(super) fn large_folders(tree: &[SourceFile]) -> Vec<String> {
+    let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in tree.iter().filter(|file| file.path.starts_with("crates/")) {
+        let path = file.path.strip_suffix(".rs").unwrap_or(&file.path);
+        for (at, _) in path.match_indices('/') {
+            let entry = path[at + 1..].split('/').next().unwrap_or_default();
+            folders.entry(&path[..at]).or_default().insert(entry);
+        }
+    }
+    folders
+        .iter()
+        .filter(|(_, entries)| entries.len() > FOLDER_ENTRIES_MAX)
+        .map(|(folder, entries)| {
+            format!("{folder}: {} entries, limit is {FOLDER_ENTRIES_MAX}; group them by noun", entries.len())
         })
         .collect()
 }
@@ -174,6 +197,18 @@ mod tests {
         for other in [TASKS, "crates/windlass/src/store/engines/keys.rs"] {
             assert!(chapter(other, 8).is_empty(), "{other}");
         }
+    }
+
+    #[test]
+    fn a_folder_with_too_many_entries_is_named() {
+        let folder = |modules: usize| {
+            let paths =
+                (0..modules).flat_map(|n| [format!("crates/a/m{n}.rs"), format!("crates/a/m{n}/x.rs")]);
+            let tree: Vec<_> = paths.map(|path| SourceFile::sample(&path, "")).collect();
+            large_folders(&tree)
+        };
+        assert!(folder(20).is_empty());
+        assert_eq!(folder(21), ["crates/a: 21 entries, limit is 20; group them by noun"]);
     }
 
     #[test]

@@ -1,38 +1,20 @@
 //! Queues with workers on every engine. Nothing here sleeps: a test waits for an event, or lets tokio's own clock jump.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tempfile::TempDir;
-use tokio::time::Instant;
 use windlass::client::Client;
-use windlass::clock::{Clock, Timestamp};
-use windlass::entropy::Entropy;
-use windlass::job::{AttemptOutcome, JobId};
 use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::environment::StoreOptions;
 use windlass::testing::TestClient;
-use windlass::worker::Worker;
 
+use super::bench::store_in_virtual_time;
 pub(super) use super::follow::*;
-use super::job_types::Fill;
-use crate::fixture::{On, START};
+use crate::fixture::On;
 
 /// A queue that is kept going, and whose workers run.
 pub(super) struct Bench {
     pub(super) client: Client,
     pub(super) address: String,
     _files: Option<TempDir>,
-}
-
-/// Tokio's clock, which jumps when everybody waits.
-struct TokioClock(Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(START).plus(self.0.elapsed())
-    }
 }
 
 impl Bench {
@@ -56,46 +38,11 @@ impl Bench {
         }
     }
 
-    pub(super) fn worker(&self) -> Worker {
-        Worker::new(&self.client)
-    }
-
-    /// Gives anybody who would do something wrong the time to do it, where time costs nothing.
-    pub(super) async fn let_time_pass(&self) {
-        if self.address == "memory:" {
-            tokio::time::sleep(Duration::from_secs(20)).await;
-        }
-    }
-
-    /// Waits until everything that was announced has been looked at: a job of another worker comes and goes.
-    pub(super) async fn settle(&self) {
-        self.let_time_pass().await;
-        let sentinel = self.client.submit(Fill { bytes: 1 }).queue("sentinel").await.unwrap();
-        let quick = |_: Fill| async { anyhow::Ok(String::new()) };
-        let other = Started::new(self.worker().queue("sentinel", 1).handle(quick));
-        sentinel.result(PROMPTLY).await.unwrap();
-        other.stop().await;
-    }
-
-    pub(super) async fn job(&self, id: JobId) -> Snapshot {
-        self.client.job(id).snapshot().await.unwrap().expect("the job is there")
-    }
-
-    /// How each ended attempt of a job ended.
-    pub(super) async fn outcomes(&self, id: JobId) -> Vec<AttemptOutcome> {
-        outcomes(&self.client, id).await
-    }
-
     /// Every invariant holds; ends the store.
     pub(super) async fn verify(self) {
         verify(&self.client).await;
         self.client.close();
     }
-}
-
-fn store_in_virtual_time() -> Store {
-    let clock = Arc::new(TokioClock(Instant::now()));
-    Store::open_in("memory:", Environment::new(clock, Entropy::seeded(1), StoreOptions::default())).unwrap()
 }
 
 /// A client with a manual clock, on any engine; its files are deleted with the guard.

@@ -108,6 +108,16 @@ impl Scene {
         self.received.expect("second").await;
         job
     }
+
+    /// Lets a job in mid-run finish; the next one is not started.
+    async fn finish_and_start_no_other(&self, bench: &Bench, job: Handle<Greet>) -> Handle<Greet> {
+        self.gate.add_permits(1);
+        assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
+        let next = bench.client.submit(greet("next")).await.unwrap();
+        bench.settle().await;
+        assert_eq!(state(&bench.client, next.id()).await, JobState::Scheduled);
+        next
+    }
 }
 
 fn aggressively() -> Suspend {
@@ -232,11 +242,7 @@ async fn a_paused_queue_finishes_what_it_runs(bench: &Bench) {
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
     bench.client.pause_queue("default", Pause::default()).await.unwrap();
-    scene.gate.add_permits(1);
-    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    let next = bench.client.submit(greet("next")).await.unwrap();
-    bench.settle().await;
-    assert_eq!(state(&bench.client, next.id()).await, JobState::Scheduled);
+    let next = scene.finish_and_start_no_other(bench, job).await;
     bench.client.resume_queue("default").await.unwrap();
     scene.gate.add_permits(1);
     assert_eq!(next.result(PROMPTLY).await.unwrap(), "next 1 1");
@@ -270,11 +276,7 @@ async fn a_worker_paused_here_finishes_what_it_runs(bench: &Bench) {
     let job = scene.in_mid_run(bench).await;
     running.control.pause(PauseMode::Graceful);
     assert!(running.control.is_paused());
-    scene.gate.add_permits(1);
-    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    let next = bench.client.submit(greet("next")).await.unwrap();
-    bench.settle().await;
-    assert_eq!(state(&bench.client, next.id()).await, JobState::Scheduled);
+    let next = scene.finish_and_start_no_other(bench, job).await;
     running.control.resume();
     assert!(!running.control.is_paused());
     scene.gate.add_permits(1);
@@ -312,11 +314,7 @@ async fn a_worker_paused_from_afar_finishes_what_it_runs(bench: &Bench) {
     let id = running.control.started().await;
     let job = scene.in_mid_run(bench).await;
     assert_eq!(bench.client.pause_worker(id, Pause::default()).await.unwrap(), ActionResult::Changed);
-    scene.gate.add_permits(1);
-    assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    let next = bench.client.submit(greet("next")).await.unwrap();
-    bench.settle().await;
-    assert_eq!(state(&bench.client, next.id()).await, JobState::Scheduled);
+    let next = scene.finish_and_start_no_other(bench, job).await;
     running.control.resume();
     bench.settle().await;
     assert_eq!(

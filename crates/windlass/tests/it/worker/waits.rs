@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::client::JobBuilder;
-use windlass::context::{ChildError, Children, Cx};
+use windlass::context::{ChildError, Children, Cx, First};
 use windlass::handler::State;
 use windlass::job::{Failure, GroupStrategy, JobId, JobState};
 use windlass::store::filter::Filter;
@@ -18,6 +18,7 @@ use crate::fixture::secs;
 step_by_step_on_every_engine!(
     a_sleep_ends_when_its_first_run_said,
     a_wait_ends_when_its_first_run_said,
+    a_sleep_that_parked_no_job_begins_again,
     signals_sent_early_are_kept_and_each_is_heard_once,
     a_signal_is_heard_again_after_a_crash,
     a_signal_of_another_kind_is_an_error,
@@ -29,18 +30,31 @@ step_by_step_on_every_engine!(
     children_are_spawned_once_wherever_the_parent_dies,
     children_that_are_not_allowed_fail_their_parent_for_good,
     a_parent_waits_without_a_slot,
+    groups_run_side_by_side,
+    the_first_of_a_group_a_signal_and_a_sleep_wakes_the_job,
+    a_child_is_started_once_and_not_waited_for,
 );
+
+/// Two steps. A worker that dies between them has saved the first one, and what was called before it.
+async fn two_steps(cx: &Cx) -> anyhow::Result<()> {
+    cx.step("first", async { anyhow::Ok(()) }).await?;
+    cx.step("second", async { anyhow::Ok(()) }).await
+}
+
+fn between_two_steps() -> CrashPoint {
+    CrashPoint::BeforeStep("second".into())
+}
 
 /// Model: sleeps-and-signals
 async fn a_sleep_ends_when_its_first_run_said(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
-        cx.sleep(secs(100)).await?;
+        let (slept, worked) = tokio::join!(cx.sleep(secs(100)), two_steps(&cx));
+        slept.and(worked)?;
         cx.sleep(secs(100)).await?;
         anyhow::Ok(String::new())
     };
     let job = t.client().submit(greet("x")).await.unwrap();
-    // Dies when the end is saved but the job is not parked yet; runs again much later.
-    t.run_due(Worker::new(t.client()).handle(handler).crash_at(CrashPoint::BeforePark)).await;
+    t.run_due(Worker::new(t.client()).handle(handler).crash_at(between_two_steps())).await;
     t.advance(secs(60)).await;
     t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
@@ -55,6 +69,27 @@ async fn a_sleep_ends_when_its_first_run_said(t: &TestClient) {
     assert_eq!(t.job(job.id()).await.job.failures, 1);
 }
 
+/// A sleep and its parking are one commit: a crash before it leaves nothing of the sleep.
+///
+/// Model: sleeps-and-signals
+async fn a_sleep_that_parked_no_job_begins_again(t: &TestClient) {
+    let handler = |_: Greet, cx: Cx| async move {
+        cx.sleep(secs(100)).await?;
+        anyhow::Ok(String::new())
+    };
+    for point in [CrashPoint::BeforePark, CrashPoint::BeforeFinish] {
+        let job = t.client().submit(greet("x")).await.unwrap();
+        t.run_due(Worker::new(t.client()).handle(handler).crash_at(point)).await;
+        t.advance(secs(60)).await;
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
+        t.advance(Duration::from_millis(99_999)).await;
+        t.assert_state(job.id(), JobState::Waiting).await;
+        t.advance(Duration::from_millis(1)).await;
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
+        t.assert_state(job.id(), JobState::Completed).await;
+    }
+}
+
 async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
     let mut words = Vec::new();
     while let Some(word) = cx.wait_signal::<String>("word", Some(secs(60))).await? {
@@ -65,16 +100,22 @@ async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
 
 /// Model: sleeps-and-signals
 async fn a_wait_ends_when_its_first_run_said(t: &TestClient) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let wait = cx.wait_signal::<String>("word", Some(secs(60)));
+        let (word, worked) = tokio::join!(wait, two_steps(&cx));
+        worked?;
+        anyhow::Ok(format!("{:?}", word?))
+    };
     let job = t.client().submit(greet("x")).await.unwrap();
-    t.run_due(Worker::new(t.client()).handle(listening).crash_at(CrashPoint::BeforePark)).await;
+    t.run_due(Worker::new(t.client()).handle(handler).crash_at(between_two_steps())).await;
     t.advance(secs(40)).await;
-    t.run_due(Worker::new(t.client()).handle(listening)).await;
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(Duration::from_millis(19_999)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
     t.advance(Duration::from_millis(1)).await;
-    t.run_due(Worker::new(t.client()).handle(listening)).await;
-    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "");
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "None");
 }
 
 /// Model: sleeps-and-signals
@@ -292,4 +333,79 @@ async fn a_parent_waits_without_a_slot(t: &TestClient) {
     let alone = Worker::new(t.client()).queue("default", 1).with(how).handle(collect).handle(child);
     assert_eq!(t.run_due(alone).await, 4);
     assert_eq!(received.all(), ["true: a, b"]);
+}
+
+/// Model: child-groups
+async fn groups_run_side_by_side(t: &TestClient) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let (left, right) = tokio::join!(
+            cx.spawn_all([Add { numbers: vec![1, 2] }], GroupStrategy::CollectAll),
+            cx.spawn_all([Add { numbers: vec![3, 4] }], GroupStrategy::CollectAll),
+        );
+        anyhow::Ok(format!("{:?} {:?}", left?.all()?, right?.all()?))
+    };
+    let job = t.client().submit(greet("x")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(handler)).await;
+    t.assert_state(job.id(), JobState::Waiting).await;
+    // Both groups exist before the first is decided.
+    let filter = Filter { parent: Some(job.id()), ..Filter::default() };
+    let request = ListRequest { filter, ..ListRequest::default() };
+    let page = t.store().list(t.client().caller(), request).await.unwrap();
+    assert_eq!(page.jobs.len(), 2);
+    let add = |add: Add| async move { anyhow::Ok(add.numbers.iter().sum::<u64>()) };
+    let worker = || Worker::new(t.client()).handle(handler).handle(add);
+    while t.run_due(worker()).await > 0 {}
+    t.assert_state(job.id(), JobState::Completed).await;
+    t.assert_completed(&job, "[3] [7]".to_owned()).await;
+}
+
+/// Model: child-groups, sleeps-and-signals
+async fn the_first_of_a_group_a_signal_and_a_sleep_wakes_the_job(t: &TestClient) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let children = cx.spawn_all([Add { numbers: vec![1, 2] }], GroupStrategy::CollectAll);
+        let waits = cx.race(cx.wait_signal::<String>("stop", None), cx.sleep(secs(60)));
+        let first = match cx.race(children, waits).await {
+            First::Left(_) => "children",
+            First::Right(First::Left(_)) => "signal",
+            First::Right(First::Right(_)) => "sleep",
+        };
+        cx.step("after", async { anyhow::Ok(first.to_owned()) }).await
+    };
+    for expected in ["children", "signal", "sleep"] {
+        let job = t.client().submit(greet("x")).await.unwrap();
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
+        t.assert_state(job.id(), JobState::Waiting).await;
+        match expected {
+            "children" => {
+                let add = |add: Add| async move { anyhow::Ok(add.numbers.iter().sum::<u64>()) };
+                t.run_due(Worker::new(t.client()).handle(add)).await;
+            }
+            "signal" => job.signal("stop", &"now").await.unwrap(),
+            _ => t.advance(secs(60)).await,
+        }
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
+        t.assert_completed(&job, expected.to_owned()).await;
+    }
+}
+
+/// Model: child-groups
+async fn a_child_is_started_once_and_not_waited_for(t: &TestClient) {
+    let handler = |_: Greet, cx: Cx| async move {
+        let first = cx.start(Add { numbers: vec![1, 2] }).await?;
+        let second = cx.start(Add { numbers: vec![3, 4] }).await?;
+        anyhow::ensure!(cx.failures() > 1, "once more");
+        anyhow::Ok(format!("{first} {second}"))
+    };
+    let job = t.client().submit(greet("x")).await.unwrap();
+    t.run_due(Worker::new(t.client()).handle(handler).crash_at(CrashPoint::AfterStep("start add".into())))
+        .await;
+    while !t.job(job.id()).await.job.state.is_final() {
+        t.advance(secs(600)).await;
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
+    }
+    let groups = t.store().groups(t.client().caller(), job.id()).await.unwrap().unwrap();
+    let ids: Vec<String> =
+        groups.iter().flat_map(|group| &group.children).map(|(child, _)| child.id.to_string()).collect();
+    t.assert_completed(&job, ids.join(" ")).await;
+    assert_eq!(ids.len(), 2);
 }

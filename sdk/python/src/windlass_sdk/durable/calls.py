@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..codec import plain
 from ..duration import moment_millis, moment_text
-from ..errors import StepsChanged
-from .core import Backend, NewGroup, Stopped
-from .history import CHECKPOINT, Record
+from ..errors import Permanent, StepsChanged
+from .core import Backend, NewGroup, Spawned, Stopped
+from .history import CHECKPOINT, Branch, Record
 from .order import Call
 from .steps import StepCalls
 
-__all__ = ["Backend", "Calls", "NewGroup", "Stopped", "deadline_seconds", "park_body"]
+__all__ = ["Backend", "Calls", "NewGroup", "Spawned", "Stopped", "deadline_seconds", "park_body"]
 
 #: How far the end of a sleep that counts down to a moment may differ in a later attempt.
 SLEEP_END_TOLERANCE_MS = 60_000
@@ -24,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 class Calls(StepCalls):
     """The calls of one attempt, on its event loop."""
 
-    async def sleep(self, name: str, length_ms: int, branch: str, is_main: bool) -> None:
+    async def sleep(self, name: str, length_ms: int, branch: Branch, is_main: bool) -> None:
         """Sleeps without a slot."""
         call = await self.begin(f"sleep:{name}", branch, is_main)
         try:
@@ -60,7 +61,7 @@ class Calls(StepCalls):
         end = self.backend.now_ms() + length_ms
         return length_ms in (0, record["lasts_ms"]) or abs(end - record["until"]) <= SLEEP_END_TOLERANCE_MS
 
-    async def wait_signal(self, name: str, timeout_ms: int | None, branch: str, is_main: bool) -> Record:
+    async def wait_signal(self, name: str, timeout_ms: int | None, branch: Branch, is_main: bool) -> Record:
         """Waits for a signal without a slot. Returns the record: ``signal`` or ``timeout``."""
         call = await self.begin(f"signal:{name}", branch, is_main)
         try:
@@ -87,7 +88,7 @@ class Calls(StepCalls):
         return until
 
     async def children(
-        self, name: str, strategy: Any, jobs: Sequence[Mapping[str, Any]], branch: str, is_main: bool
+        self, name: str, strategy: Any, jobs: Sequence[Mapping[str, Any]], branch: Branch, is_main: bool
     ) -> Mapping[str, Any]:
         """Spawns a group, and returns it once it is decided."""
         call = await self.begin(f"children:{name}", branch, is_main)
@@ -106,8 +107,11 @@ class Calls(StepCalls):
             self.order.goes_on(call, {**self.order.record(call), "group": shape})
             beside = await self.waiting.wait(call, None, None, is_main)
             records = {**self.deferred, **dict(self.order.beside_each_other())}
-            is_parked = await self.backend.spawn(NewGroup(call.key, strategy, jobs, beside), list(records.items()))
+            group_of = NewGroup(call.key, strategy, jobs, beside)
+            is_parked = (await self.backend.spawn(group_of, list(records.items()))).is_parked
             self.deferred.clear()
+            if beside is None:
+                await self.waiting.wait(call, {"group": call.key}, None, is_main)
             if is_parked:
                 call.has_ended = True
                 self.leave()
@@ -126,6 +130,28 @@ class Calls(StepCalls):
             )
             raise self.changed
 
+    async def start(self, key: str, job: Mapping[str, Any]) -> str:
+        """Spawns a child that is not waited for, as the work of the step with this key; returns its id."""
+        ids = (await self.backend.spawn(NewGroup(key, "collect_all", [job], None), [])).ids
+        if not ids:
+            raise Permanent("the child was deleted before its id was saved", "child_deleted")
+        return ids[0]
+
+    async def wait_any(
+        self, names: Sequence[str], timeout_ms: int | None, branch: Branch
+    ) -> tuple[str, Record] | None:
+        """Waits for the first of several signals, and returns its name and record; None after the timeout."""
+        if not names:
+            raise Permanent("no signal names were given", "not_allowed")
+        waits = [asyncio.ensure_future(self.wait_signal(name, timeout_ms, branch, False)) for name in names]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            name, first = next((name, wait) for name, wait in zip(names, waits) if wait.done())
+            record = first.result()
+            return None if record.get("timeout") else (name, record)
+        finally:
+            await drop(waits)
+
     async def checkpoint(self, value: Any) -> None:
         """Saves a checkpoint, replacing the previous one."""
         if self.exit.done():
@@ -135,10 +161,19 @@ class Calls(StepCalls):
         self.saved[CHECKPOINT] = read
 
 
+async def drop(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Ends what the handler does not wait for any more."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def park_body(park: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """What a job parks on, as the API takes it: waits for signals have the time that is left."""
     if "any" in park:
         return {"any": [park_body(one, now_ms) for one in park["any"]]}
+    if "group" in park:
+        return dict(park)
     if "signal" in park:
         body = {"signal": park["signal"], "step": park["step"]}
         if park["deadline"] is not None:

@@ -15,7 +15,7 @@ from .calls import Calls
 from .children import Child
 from ..codec import decode
 from ..errors import JobError, Permanent
-from .history import CHECKPOINT
+from .history import CHECKPOINT, Branch
 
 #: Why an attempt should stop.
 Reason = Literal["cancel", "suspend", "timeout", "lost", "unreachable", "released"]
@@ -26,8 +26,8 @@ LINES_MAX = 1_000
 #: Most jobs that the completion of one submits.
 FOLLOW_UPS_MAX = 100
 
-#: The step around the code that runs: its key and ``#/``; empty outside of steps.
-BRANCH: ContextVar[str] = ContextVar("windlass_branch", default="")
+#: Where the code runs: inside which step, and on which sides of races.
+BRANCH: ContextVar[Branch] = ContextVar("windlass_branch", default=Branch())
 
 
 class BaseContext:

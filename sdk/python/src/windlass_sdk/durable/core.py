@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import Category, StepsChanged
+from .history import Branch
 from .order import Call, Order
+from .output import Output
 from .waiting import Waiting
 
 log = logging.getLogger("windlass")
@@ -32,8 +34,18 @@ class NewGroup:
     name: str
     strategy: Any
     jobs: Sequence[Mapping[str, Any]]
-    #: What else wakes the parent, as the API takes it.
-    beside: Sequence[Mapping[str, Any]]
+    #: What else wakes the parent, as the API takes it; None if the parent does not park.
+    beside: Sequence[Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class Spawned:
+    """A group that was spawned."""
+
+    #: False if the job still runs: it does not park on the group, or the group was decided already.
+    is_parked: bool
+    #: The ids of the children.
+    ids: Sequence[str] = ()
 
 
 class Backend(Protocol):
@@ -48,11 +60,14 @@ class Backend(Protocol):
     async def group(self, key: str) -> Mapping[str, Any] | None:
         """A group of children: ``decided``, ``total`` and ``children``."""
 
-    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
-        """Spawns a group, saves checkpoints and parks the job; false if the group was decided already, and the job still runs."""
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> Spawned:
+        """Spawns a group, saves checkpoints and parks the job."""
 
     async def note(self, item: Mapping[str, Any]) -> None:
         """Sends progress or log lines."""
+
+    async def stream(self, offset: int, chunks: Sequence[str]) -> None:
+        """Adds to the job's output; ``offset`` chunks of this attempt came before, and each is JSON."""
 
 
 class Stopped(BaseException):
@@ -64,6 +79,7 @@ class Counted:
 
     def __init__(self, backend: Backend, waiting: Waiting) -> None:
         self._backend, self._waiting = backend, waiting
+        self.output = Output(backend.stream)
 
     def now_ms(self) -> int:
         """The store's time."""
@@ -72,6 +88,8 @@ class Counted:
     async def save(self, records: Sequence[tuple[str, Any]]) -> None:
         """Saves checkpoints, all or none."""
         with self._waiting.storing():
+            # What a step has written comes before its record: a later attempt does not write it again.
+            await self.output.flush()
             await self._backend.save(records)
 
     async def group(self, key: str) -> Mapping[str, Any] | None:
@@ -79,15 +97,25 @@ class Counted:
         with self._waiting.storing():
             return await self._backend.group(key)
 
-    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> Spawned:
         """Spawns a group, saves checkpoints and parks the job."""
         with self._waiting.storing():
+            await self.output.flush()
             return await self._backend.spawn(group, records)
 
     async def note(self, item: Mapping[str, Any]) -> None:
         """Sends progress or log lines."""
         with self._waiting.storing():
             await self._backend.note(item)
+
+    async def stream(self, offset: int, chunks: Sequence[str]) -> None:
+        """Adds to the job's output."""
+        await self._backend.stream(offset, chunks)
+
+    async def add_output(self, chunk: str) -> None:
+        """Adds a chunk, which is JSON, to what is written to the job's output soon."""
+        with self._waiting.storing():
+            await self.output.add(chunk)
 
 
 class CallCore:
@@ -105,7 +133,7 @@ class CallCore:
         self.is_strict, self.mapping = is_strict, mapping
         self.order = Order(saved)
         self.waiting = Waiting(self.order, backend.now_ms, self.park)
-        self.backend: Backend = Counted(backend, self.waiting)
+        self.backend = Counted(backend, self.waiting)
         #: How the attempt ended before its handler: what it parks on; None if nothing is to be reported.
         self.exit: asyncio.Future[Mapping[str, Any] | None] = asyncio.get_running_loop().create_future()
         self.changed: StepsChanged | None = None
@@ -149,7 +177,7 @@ class CallCore:
             one.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return found
 
-    async def begin(self, name: str, branch: str, is_main: bool) -> Call:
+    async def begin(self, name: str, branch: Branch, is_main: bool) -> Call:
         """Starts a call when it may continue."""
         if self.exit.done():
             raise Stopped

@@ -7,13 +7,16 @@ import contextvars
 import functools
 import random as _random
 import uuid as _uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
-from .calls import Calls, Stopped
+from .calls import Calls, Stopped, drop
 from .children import Child, Children, Strategy, results_of, strategy_body
 from .context import BRANCH, BaseContext, check_work, is_async, log_items, panic_of, progress_item, read_signal, reader
+from .history import Branch
+from .output import chunk_text
 from ..duration import Duration, millis
 
 P = ParamSpec("P")
@@ -23,8 +26,19 @@ B = TypeVar("B")
 C = TypeVar("C")
 
 
+@dataclass(frozen=True)
+class First(Generic[A, B]):
+    """The winner of a race."""
+
+    side: Literal["left", "right"]
+    #: The value of the left side, if it won.
+    left: A | None
+    #: The value of the right side, if it won.
+    right: B | None
+
+
 class Cx(BaseContext):
-    """A running job: steps, sleeps, signals, children, checkpoints, progress and logs."""
+    """A running job: steps, sleeps, signals, children, checkpoints, progress, logs and output."""
 
     def __init__(self, job: Mapping[str, Any], calls: Calls, main: asyncio.Task[Any] | None = None) -> None:
         super().__init__(job, calls)
@@ -54,7 +68,7 @@ class Cx(BaseContext):
         call, is_saved, value = await self._calls.enter_step(name, branch, self._is_main())
         if is_saved:
             return self._calls.read_saved(call, value, read)
-        token = BRANCH.set(call.key + "#/")
+        token = BRANCH.set(Branch.within(call.key))
         try:
             if is_async(work):
                 value = await work(*args, **kwargs)
@@ -119,6 +133,47 @@ class Cx(BaseContext):
         """Spawns children and returns all their results; raises ``ChildFailed`` as soon as one fails."""
         return tuple((await self.spawn(children, strategy="fail_fast")).all())
 
+    async def start(self, child: Child[Any]) -> str:
+        """Starts a child without waiting for it, once across all attempts; returns its id. It is cancelled with this job.
+        A step named ``start TYPE``."""
+
+        async def work() -> str:
+            return await self._calls.start(BRANCH.get().step_key, child.submission)
+
+        return await self.step(f"start {child.submission['type']}", work)
+
+    async def wait_any(
+        self, names: Sequence[str], kind: Any = None, *, timeout: Duration | None = None
+    ) -> tuple[str, Any] | None:
+        """Waits for the first of several signals, and returns its name and value; None if ``timeout`` passes. If several
+        have arrived already, the first in ``names`` is taken."""
+        timeout_ms = None if timeout is None else millis(timeout)
+        found = await self._calls.wait_any(names, timeout_ms, BRANCH.get())
+        return None if found is None else (found[0], read_signal(found[1], found[0], kind))
+
+    async def race(self, left: Coroutine[Any, Any, A], right: Coroutine[Any, Any, B]) -> First[A, B]:
+        """Runs both until one is done, and drops the other, in the same way in every attempt; if both are done, the left
+        one wins. Use it instead of ``asyncio.wait``, whose first one a replay cannot know::
+
+            first = await cx.race(cx.wait_signal("paid"), cx.sleep("3d"))
+        """
+
+        async def on(side: Branch, work: Coroutine[Any, Any, T]) -> T:
+            BRANCH.set(side)
+            return await work
+
+        sides = self._calls.order.race(BRANCH.get())
+        tasks: tuple[asyncio.Task[A], asyncio.Task[B]] = (
+            asyncio.ensure_future(on(sides[0], left)), asyncio.ensure_future(on(sides[1], right)),
+        )
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                return First("left", tasks[0].result(), None)
+            return First("right", None, tasks[1].result())
+        finally:
+            await drop(tasks)
+
     async def checkpoint(self, value: Any) -> None:
         """Saves a value, replacing the previous one: for work without steps."""
         await self._calls.checkpoint(value)
@@ -131,6 +186,12 @@ class Cx(BaseContext):
         """Writes lines to the job's log."""
         for item in log_items(lines):
             await self._calls.backend.note(item)
+
+    async def stream(self, chunk: Any) -> None:
+        """Adds a chunk to the job's partial output, for readers that follow it live: a token of a language model, a part
+        of a report. It is any value that JSON can have, at most 64 KiB. Chunks are written together; after a failure the
+        next attempt starts the output over, without what saved steps wrote."""
+        await self._calls.backend.add_output(chunk_text(chunk))
 
     async def now(self) -> datetime:
         """The time, the same in every attempt."""

@@ -14,6 +14,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 from .calls import Calls, Stopped
 from .children import Child, Children, Strategy, results_of, strategy_body
 from .context import BRANCH, BaseContext, check_work, is_async, log_items, panic_of, progress_item, read_signal, reader
+from .history import Branch
+from .output import chunk_text
 from ..duration import Duration, millis
 
 P = ParamSpec("P")
@@ -59,7 +61,7 @@ class SyncCx(BaseContext):
         if is_saved:
             found: T = self._calls.read_saved(call, value, read)
             return found
-        token = BRANCH.set(call.key + "#/")
+        token = BRANCH.set(Branch.within(call.key))
         try:
             value = work(*args, **kwargs)
         except (KeyboardInterrupt, SystemExit) as error:
@@ -113,6 +115,22 @@ class SyncCx(BaseContext):
         """Spawns children and returns all their results; see ``Cx.gather``."""
         return tuple(self.spawn(children, strategy="fail_fast").all())
 
+    def start(self, child: Child[Any]) -> str:
+        """Starts a child without waiting for it; see ``Cx.start``."""
+
+        def work() -> str:
+            return self._ask(self._calls.start(BRANCH.get().step_key, child.submission))
+
+        return self.step(f"start {child.submission['type']}", work)
+
+    def wait_any(
+        self, names: Sequence[str], kind: Any = None, *, timeout: Duration | None = None
+    ) -> tuple[str, Any] | None:
+        """Waits for the first of several signals; see ``Cx.wait_any``."""
+        timeout_ms = None if timeout is None else millis(timeout)
+        found = self._ask(self._calls.wait_any(names, timeout_ms, BRANCH.get()))
+        return None if found is None else (found[0], read_signal(found[1], found[0], kind))
+
     def checkpoint(self, value: Any) -> None:
         """Saves a value, replacing the previous one."""
         self._ask(self._calls.checkpoint(value))
@@ -125,6 +143,10 @@ class SyncCx(BaseContext):
         """Writes lines to the job's log."""
         for item in log_items(lines):
             self._ask(self._note(item))
+
+    def stream(self, chunk: Any) -> None:
+        """Adds a chunk to the job's partial output; see ``Cx.stream``."""
+        self._ask(self._calls.backend.add_output(chunk_text(chunk)))
 
     async def _note(self, item: Mapping[str, Any]) -> None:
         await self._calls.backend.note(item)

@@ -23,10 +23,34 @@ def is_step_name(name: str) -> bool:
     return bool(name) and name != CHECKPOINT and "#" not in name and not name.startswith(_RESERVED)
 
 
-def key_of(branch: str, name: str, occurrence: int) -> str:
-    """The key of the n-th call of a name, from 1, within a branch: the key of the step around it and ``#/``."""
-    number = "" if occurrence == 1 else f"#{occurrence}"
-    return f"{branch}{name.replace('#', '##')}{number}"
+@dataclass(frozen=True)
+class Branch:
+    """Where a call is made: inside which step, and on which sides of which races. Calls are counted for each branch by
+    itself, because a replay may not reach one."""
+
+    #: The key of the step around it and ``#/``; empty outside of steps.
+    path: str = ""
+    #: The sides of races inside that step, outermost first.
+    sides: str = ""
+
+    @staticmethod
+    def within(key: str) -> Branch:
+        """The branch inside the step with this key."""
+        return Branch(key + "#/")
+
+    @property
+    def step_key(self) -> str:
+        """The key of the step around it."""
+        return self.path[:-2]
+
+    def sides_of(self, race: int) -> tuple[Branch, Branch]:
+        """The two sides of the n-th race in this branch."""
+        return Branch(self.path, f"{self.sides}#l{race}"), Branch(self.path, f"{self.sides}#r{race}")
+
+    def key_of(self, name: str, occurrence: int) -> str:
+        """The key of the n-th call of a name, from 1. A ``#`` in the name is doubled."""
+        number = "" if occurrence == 1 else f"#{occurrence}"
+        return f"{self.path}{name.replace('#', '##')}{self.sides}{number}"
 
 
 def is_within(inner: str, outer: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import Failure, Permanent, StepFailed, StepSnoozed, chain, describe
-from .history import KEY_CHARS_MAX, History, LeftOut, Places, Record, is_within, key_of, without_none
+from .history import KEY_CHARS_MAX, Branch, History, LeftOut, Places, Record, is_within, without_none
 
 
 @dataclass(eq=False)
@@ -17,7 +17,7 @@ class Call:
     """One call of a step, a sleep, a wait or a group, from its start until it ends."""
 
     name: str
-    branch: str
+    branch: Branch
     key: str
     made: int
     #: Number of overlaps when the call was made; None if it is beside another one.
@@ -32,7 +32,7 @@ class Call:
     @property
     def is_nested(self) -> bool:
         """Whether it is made within a step."""
-        return bool(self.branch)
+        return bool(self.branch.path)
 
 
 @dataclass
@@ -57,12 +57,13 @@ class Order:
         self._errors: list[tuple[StepFailed | StepSnoozed, Places, int]] = []
         self._dropped: dict[str, LeftOut] = {}
         self._retry: set[str] = set()
-        self._count: dict[tuple[str, str], int] = {}
+        self._count: dict[tuple[Branch, str], int] = {}
+        self._races: dict[Branch, int] = {}
         self._tick = 0
         self._last_made = 0
         self._overlaps = 0
 
-    def call(self, name: str, branch: str) -> Call:
+    def call(self, name: str, branch: Branch) -> Call:
         """Registers a call.
 
         Raises ``Permanent`` if its key is too long.
@@ -73,17 +74,23 @@ class Order:
         self.next_key(call)
         if len(call.key) > KEY_CHARS_MAX:
             raise Permanent(f"step: is longer than {KEY_CHARS_MAX} characters: {call.key[:40]}…", "not_allowed")
-        if not branch:
+        if not call.is_nested:
             beside = sum(1 for one in self.active if not one.is_nested)
             self._overlaps += beside > 0
-            call.began = self._overlaps if not beside and not self.is_stopping else None
+            is_alone = not beside and not branch.sides and not self.is_stopping
+            call.began = self._overlaps if is_alone else None
         self.active.add(call)
         return call
+
+    def race(self, branch: Branch) -> tuple[Branch, Branch]:
+        """The sides of the next race in this branch."""
+        number = self._races[branch] = self._races.get(branch, 0) + 1
+        return branch.sides_of(number)
 
     def next_key(self, call: Call) -> None:
         """Gives the call the next key of its name, and what is saved for it."""
         number = self._count[call.branch, call.name] = self._count.get((call.branch, call.name), 0) + 1
-        call.key = key_of(call.branch, call.name, number)
+        call.key = call.branch.key_of(call.name, number)
         call.is_left_out = call.key in self.known.left_out
         call.saved = None if call.is_left_out else self.known.places.get(call.key)
         if call.saved is not None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ..codec import plain
 from ..errors import Failure, JobError, Permanent, StepFailed, StepsChanged, StepSnoozed, failure_of, snooze_of
 from .core import CallCore
-from .history import Places, Record, is_step_name
+from .history import Branch, Places, Record, is_step_name
 from .order import Call
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class StepCalls(CallCore):
     """The steps of one attempt."""
 
-    async def enter_step(self, name: str, branch: str, is_main: bool) -> tuple[Call, bool, Any]:
+    async def enter_step(self, name: str, branch: Branch, is_main: bool) -> tuple[Call, bool, Any]:
         """Starts a step. Returns it, whether it is saved, and its saved value. Raises its saved error."""
         if not is_step_name(name):
             raise Permanent(f"a step cannot be named `{name}`", "step_name")

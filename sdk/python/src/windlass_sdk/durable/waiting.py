@@ -24,7 +24,7 @@ class Waiter:
     park: dict[str, Any] | None
     #: The end of a sleep, in milliseconds.
     until: int | None
-    future: asyncio.Future[list[dict[str, Any]]]
+    future: asyncio.Future[list[dict[str, Any]] | None]
     is_main: bool
 
 
@@ -53,9 +53,9 @@ class Waiting:
 
     async def wait(
         self, call: Call, park: dict[str, Any] | None, until: int | None, is_main: bool
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, Any]] | None:
         """Waits. A sleep returns if it ends while a step runs beside it; a group returns when it may be spawned, with
-        what else wakes the job. Otherwise the job parks and the handler is stopped here."""
+        what else wakes the job, or None if another group is spawned beside it and parks the job. Otherwise the job parks and the handler is stopped here."""
         loop = asyncio.get_running_loop()
         waiter = Waiter(call, park, until, loop.create_future(), is_main)
         self._waiters.append(waiter)
@@ -105,9 +105,9 @@ class Waiting:
     def _decide(self) -> None:
         self._timer = None
         parks = [waiter.park for waiter in self._waiters if waiter.park is not None]
-        spawning = next((waiter for waiter in self._waiters if waiter.park is None), None)
-        if spawning is not None:
-            if not spawning.future.done():
-                spawning.future.set_result(parks)
+        spawning = [waiter for waiter in self._waiters if waiter.park is None and not waiter.future.done()]
+        if spawning:
+            # The last of several groups parks, on all of them.
+            spawning[0].future.set_result(parks if len(spawning) == 1 else None)
         elif parks:
             self._park(parks[0] if len(parks) == 1 else {"any": parks})

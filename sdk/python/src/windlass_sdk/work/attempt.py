@@ -83,6 +83,12 @@ class Attempt:
 
     async def run(self) -> str | None:
         """Runs the handler. Returns the outcome as JSON, or None if there is nothing to report."""
+        try:
+            return await self._run()
+        finally:
+            self.calls.backend.output.close()
+
+    async def _run(self) -> str | None:
         limit = deadline_seconds(self.claimed.get("deadline"), self.calls.backend.now_ms())
         self._task = task = self.loop.create_task(self._handle())
         if isinstance(self.cx, Cx):
@@ -201,4 +207,6 @@ class Attempt:
         rest = f",{more}" if more else ""
         if self.calls.deferred:
             rest += f',"checkpoints":{dumps(saved_steps(self.calls.deferred.items()))}'
+        if output := self.calls.backend.output.close():
+            rest += f',"stream":{output}'
         return f'{{"id":"{self.cx.id}","fence":{self.cx.fence},"outcome":"{outcome}"{cost}{rest}}}'

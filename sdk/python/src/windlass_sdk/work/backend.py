@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..codec import dumps
 from ..net.api import Api
-from ..durable.calls import Calls, NewGroup, Stopped, park_body
+from ..durable.calls import Calls, NewGroup, Spawned, Stopped, park_body
 from ..errors import ApiError, JobError, Permanent, Unreachable
 from ..net.wire import segment
 
 #: How long writes are repeated while the server is away, in seconds; by then heartbeats have stopped the attempt.
 WRITE_PATIENCE = 25.0
+
+#: Children in one answer.
+PAGE = 1_000
 
 
 def saved_steps(records: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
@@ -42,24 +46,32 @@ class ServerBackend:
 
     async def group(self, key: str) -> Mapping[str, Any] | None:
         """The group with this name and its children."""
-        path = f"/jobs/{self._job['id']}/children?group={segment(key)}"
-        found = await self._write("GET", path, None)
-        group = next((group for group in found["groups"] if group["name"] == key), None)
-        if group is None:
-            return None
-        children = [child for child in found["children"] if child["group"] == group["group"]]
+        came: Mapping[str, Any] | None
+        came = next((group for group in self._job.get("groups") or () if group["name"] == key), None)
+        group, children = came, list(came["children"]) if came else []
+        cursor = came.get("next_cursor") if came else None
+        while group is None or cursor:
+            path = f"/jobs/{self._job['id']}/children?limit={PAGE}&group={segment(key)}"
+            found = await self._write("GET", path + (f"&cursor={segment(cursor)}" if cursor else ""), None)
+            group = group or next((group for group in found["groups"] if group["name"] == key), None)
+            if group is None:
+                return None
+            children.extend(child for child in found["children"] if child["group"] == group["group"])
+            cursor = found.get("next_cursor")
         return {**group, "children": children}
 
-    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> bool:
+    async def spawn(self, group: NewGroup, records: Sequence[tuple[str, Any]]) -> Spawned:
         """Spawns a group; the server saves the checkpoints and parks the job in the same commit."""
         fields = {"name": group.name, "strategy": group.strategy, "jobs": list(group.jobs)}
         body: dict[str, Any] = {**self._lease(), **fields}
-        if group.beside:
+        if group.beside is None:
+            body["park"] = False
+        elif group.beside:
             body["beside"] = [park_body(one, self.now_ms()) for one in group.beside]
         if records:
             body["checkpoints"] = saved_steps(records)
         answer = await self._write("POST", f"/jobs/{self._job['id']}/children", body)
-        return bool(answer["parent"]["state"] != "running")
+        return Spawned(answer["parent"]["state"] != "running", [child["id"] for child in answer["children"]])
 
     async def note(self, item: Mapping[str, Any]) -> None:
         """Sends progress or log lines in a heartbeat; log lines are not repeated."""
@@ -69,6 +81,12 @@ class ServerBackend:
         directive = answer["jobs"][0]["directive"]
         if directive != "continue":
             self._on_directive(directive)
+
+    async def stream(self, offset: int, chunks: Sequence[str]) -> None:
+        """Adds to the job's output; a repeat adds nothing twice."""
+        lease = dumps({**self._lease(), "offset": offset})
+        body = f'{lease[:-1]},"chunks":[{",".join(chunks)}]}}'.encode()
+        await self._write("POST", f"/jobs/{self._job['id']}/stream", body)
 
     async def _write(self, method: str, path: str, body: Any, may_repeat: bool = True) -> Any:
         try:

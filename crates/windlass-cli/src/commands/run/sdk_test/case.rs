@@ -9,6 +9,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use windlass::clock::Deadline;
 use windlass::job::{JobId, JobState, SuspendMode};
+use windlass::limits::STREAM_PAGE_CHUNKS_MAX;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::submit::SubmitOptions;
@@ -61,6 +62,8 @@ pub(super) struct Expected {
     /// What its steps did, and notes, in order; `None` if that is free.
     pub(super) effects: Option<Vec<String>>,
     pub(super) crashes: Option<u32>,
+    /// Its partial output: of each chunk the attempt, whether it starts the output over, and the value.
+    pub(super) output: Option<Value>,
 }
 
 /// A case.
@@ -160,7 +163,7 @@ impl Case {
 
     async fn check(&self, stage: &Stage, folder: &Path, id: JobId) -> anyhow::Result<()> {
         let job = get(stage, id).await?.job;
-        let Expected { state, result, error, effects: wanted, crashes } = &self.expected;
+        let Expected { state, result, error, effects: wanted, crashes, output } = &self.expected;
         let failure = job.details.error.as_ref();
         let said = failure.map(|error| error.message.clone()).unwrap_or_default();
         ensure!(job.state == *state, "the job is {}, not {state}: {said}", job.state);
@@ -177,6 +180,10 @@ impl Case {
         }
         if let Some(crashes) = crashes {
             ensure!(job.crashes == *crashes, "there were {} crashes, not {crashes}", job.crashes);
+        }
+        if let Some(wanted) = output {
+            let found = streamed(stage, id).await?;
+            ensure!(found == *wanted, "the output is {found}, not {wanted}");
         }
         Ok(())
     }
@@ -204,6 +211,18 @@ impl Drop for Folder {
 
 async fn get(stage: &Stage, id: JobId) -> anyhow::Result<Snapshot> {
     stage.store.get(&Caller::local(), id).await?.context("the job is gone")
+}
+
+/// The partial output of a job, as it is expected.
+async fn streamed(stage: &Stage, id: JobId) -> anyhow::Result<Value> {
+    let me = Caller::local();
+    let page = stage.store.stream(&me, id, 0, STREAM_PAGE_CHUNKS_MAX, Duration::ZERO).await?;
+    let page = page.context("the job is gone")?;
+    let shown = page.chunks.iter().map(|chunk| {
+        let value: Value = serde_json::from_str(chunk.chunk.get())?;
+        Ok(json!([chunk.attempt, chunk.is_restart, value]))
+    });
+    shown.collect::<anyhow::Result<Vec<_>>>().map(Value::from)
 }
 
 /// What programs noted, line by line.

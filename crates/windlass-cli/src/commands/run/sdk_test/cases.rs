@@ -16,7 +16,8 @@ pub(super) fn all() -> Vec<Case> {
 /// A case that completes.
 fn case(name: impl Into<String>, program: Vec<Value>, result: Option<Value>, effects: &[&str]) -> Case {
     let effects = Some(effects.iter().map(|line| (*line).to_owned()).collect());
-    let expected = Expected { state: JobState::Completed, result, error: None, effects, crashes: Some(0) };
+    let (state, crashes) = (JobState::Completed, Some(0));
+    let expected = Expected { state, result, error: None, effects, crashes, output: None };
     Case {
         name: name.into(),
         program: program.into(),
@@ -45,6 +46,11 @@ impl Case {
 
     fn ends(mut self, state: JobState, error: Option<&'static str>) -> Case {
         (self.expected.state, self.expected.error) = (state, error);
+        self
+    }
+
+    fn streams(mut self, output: Value) -> Case {
+        self.expected.output = Some(output);
         self
     }
 

@@ -1,6 +1,5 @@
 //! Actions on one job: submit a held one, suspend, resume, cancel, priority, metadata, redrive, signal.
 
-use axum::extract::State;
 use windlass::job::{JobId, SuspendMode};
 use windlass::settings::patch::Field;
 use windlass::store::caller::Caller;
@@ -19,7 +18,7 @@ use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::etag::{EntityTag, Expected, Tagged};
 use crate::http::reply::response::{Accepted, Created, JsonOk};
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::path::{JobPath, NamePath};
 use crate::http::request::query::Query;
@@ -42,8 +41,7 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options:
 
 /// `POST /jobs/{id}/submit`
 pub(crate) async fn submit(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(EmptyBody {}): Body<EmptyBody>,
@@ -53,8 +51,7 @@ pub(crate) async fn submit(
 
 /// `POST /jobs/{id}/suspend`
 pub(crate) async fn suspend(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Query(query): Query<StrictQuery>,
@@ -71,8 +68,7 @@ pub(crate) async fn suspend(
 
 /// `POST /jobs/{id}/resume`
 pub(crate) async fn resume(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Query(query): Query<StrictQuery>,
@@ -84,8 +80,7 @@ pub(crate) async fn resume(
 
 /// `POST /jobs/{id}/cancel`
 pub(crate) async fn cancel(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<ReasonBody>,
@@ -96,8 +91,7 @@ pub(crate) async fn cancel(
 
 /// `POST /jobs/{id}/priority`
 pub(crate) async fn priority(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<PriorityBody>,
@@ -118,8 +112,7 @@ fn given<T>(field: Field<T>) -> Option<Option<T>> {
 
 /// `PATCH /jobs/{id}`
 pub(crate) async fn patch(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<PatchBody>,
@@ -135,14 +128,18 @@ pub(crate) async fn patch(
 
 /// `POST /jobs/{id}/redrive`
 pub(crate) async fn redrive(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Expected(if_match): Expected,
     Body(body): Body<RedriveBody>,
 ) -> Result<Tagged<Created<Job>>, ApiError> {
     let payload = body.new_payload()?;
-    let how = Redrive { reset_checkpoints: body.reset_checkpoints, only_once: body.only_once, payload };
+    let how = Redrive {
+        reset_checkpoints: body.reset_checkpoints,
+        from_step: body.from_step,
+        only_once: body.only_once,
+        payload,
+    };
     let snapshot = app.store().redrive_and_read(&caller, id, how, if_match).await?;
     let job = Job::from(snapshot);
     let tag = EntityTag::of(&job);
@@ -151,8 +148,7 @@ pub(crate) async fn redrive(
 
 /// `POST /jobs/{id}/signals/{name}`
 pub(crate) async fn signal(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     NamePath(signal): NamePath,
     Body(body): Body<SignalBody>,

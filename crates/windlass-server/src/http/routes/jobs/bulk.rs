@@ -1,6 +1,5 @@
 //! An action on all jobs that match a filter.
 
-use axum::extract::State;
 use windlass::job::{JobAction, SuspendMode};
 use windlass::limits::REASON_CHARS_MAX;
 use windlass::store::command::actions::{ActionRequest, Suspend};
@@ -10,10 +9,9 @@ use windlass::store::filter::Filter;
 use windlass::store::read_source::ReadSource;
 use windlass_api::actions::{BulkAnswer, BulkBody};
 
-use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::limits::BULK_JOBS_MAX;
 
@@ -61,8 +59,7 @@ fn action(body: &BulkBody) -> Result<BulkAction, ApiError> {
 
 /// `POST /jobs/bulk`
 pub(crate) async fn bulk(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     Body(body): Body<BulkBody>,
 ) -> Result<JsonOk<BulkAnswer>, ApiError> {
     let (act, (from, most)) = (action(&body)?, part(&body)?);

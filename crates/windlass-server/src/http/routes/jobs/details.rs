@@ -1,27 +1,31 @@
 //! Job data: attempts, checkpoints, events, children, logs, result, and why the job is not running.
 
-use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass::job::JobId;
-use windlass::limits::PAGE_RECORDS_MAX;
+use windlass::job::{JobId, Seq};
+use windlass::limits::{CHILD_PAGE_BYTES, CHILD_PAGE_MAX, PAGE_RECORDS_MAX};
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
+use windlass::store::query::job_details::ChildQuery;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::wire::filter::page_limit;
 use windlass::store::wire::job_details as encode;
-use windlass_api::job_details::{Attempts, Checkpoints, Children, JobResult, Logs, Reasons};
+use windlass_api::job_details::{
+    Attempts, Checkpoints, Children, JobResult, Logs, Reasons, Token, TokenBody,
+};
 use windlass_api::json::Json;
 use windlass_api::record::{JobEvents, RecordView};
 use windlass_api::text::Text;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
-use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::reply::response::{Created, JsonOk};
+use crate::http::request::auth::Call;
+use crate::http::request::json::Body;
 use crate::http::request::path::JobPath;
 use crate::http::request::query::Query;
 use crate::http::routes::audit::cursor_of;
+use crate::limits::JOB_TOKEN_DEFAULT;
 
 fn missing(id: JobId) -> ApiError {
     ApiError::not_found(format!("no job {id}"))
@@ -33,8 +37,7 @@ async fn snapshot(app: &App, caller: &Caller, id: JobId) -> Result<Snapshot, Api
 
 /// `GET /jobs/{id}/attempts`
 pub(crate) async fn attempts(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
 ) -> Result<JsonOk<Attempts>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
@@ -45,8 +48,7 @@ pub(crate) async fn attempts(
 
 /// `GET /jobs/{id}/checkpoints`
 pub(crate) async fn checkpoints(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
 ) -> Result<JsonOk<Checkpoints>, ApiError> {
     let found = app.store().checkpoints(&caller, id).await?.ok_or_else(|| missing(id))?;
@@ -65,8 +67,7 @@ pub(crate) struct EventsQuery {
 
 /// `GET /jobs/{id}/events`
 pub(crate) async fn events(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Query(query): Query<EventsQuery>,
 ) -> Result<JsonOk<JobEvents>, ApiError> {
@@ -84,30 +85,37 @@ pub(crate) async fn events(
 pub(crate) struct ChildrenQuery {
     /// Only children of the group with this name.
     group: Option<String>,
+    /// Maximum number of children, 1 to 1000; all of them if neither this nor `cursor` is given. A page also ends after
+    /// 8 MiB of results.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// `next_cursor` of the previous page.
+    cursor: Option<String>,
 }
 
 /// `GET /jobs/{id}/children`
 pub(crate) async fn children(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Query(query): Query<ChildrenQuery>,
 ) -> Result<JsonOk<Children>, ApiError> {
-    let groups = match &query.group {
-        Some(name) => app.store().groups_named(&caller, id, name).await?,
-        None => app.store().groups(&caller, id).await?,
+    let (groups, next) = if query.limit.is_some() || query.cursor.is_some() {
+        let limit = page_limit(query.limit.or(Some(CHILD_PAGE_MAX)), CHILD_PAGE_MAX)?;
+        let after = query.cursor.as_deref().map(|cursor| cursor_of(Some(cursor))).transpose()?;
+        let after = after.map(|after| Seq(i64::try_from(after).unwrap_or(i64::MAX)));
+        let query = ChildQuery { name: query.group, after, limit, bytes: CHILD_PAGE_BYTES };
+        let page = app.store().child_page(&caller, id, query).await?.ok_or_else(|| missing(id))?;
+        (page.groups, page.next)
+    } else {
+        let groups = match &query.group {
+            Some(name) => app.store().groups_named(&caller, id, name).await?,
+            None => app.store().groups(&caller, id).await?,
+        };
+        (groups.ok_or_else(|| missing(id))?, None)
     };
-    let groups = groups.ok_or_else(|| missing(id))?;
-    let children = groups.iter().flat_map(|group| {
-        let each = group.children.iter();
-        each.map(|(child, result)| {
-            let (is_redacted, is_omitted) =
-                (group.redacted.contains(&child.id), group.omitted.contains(&child.id));
-            encode::child(child, result.as_deref(), is_redacted, is_omitted)
-        })
-    });
-    let children = children.collect();
-    Ok(JsonOk(Children { children, groups: groups.iter().map(Into::into).collect() }))
+    let children = groups.iter().flat_map(encode::children).collect();
+    let next_cursor = next.map(|Seq(last)| last.to_string());
+    Ok(JsonOk(Children { children, groups: groups.iter().map(Into::into).collect(), next_cursor }))
 }
 
 /// Which lines of a log.
@@ -119,8 +127,7 @@ pub(crate) struct LogsQuery {
 
 /// `GET /jobs/{id}/logs`
 pub(crate) async fn logs(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
     Query(query): Query<LogsQuery>,
 ) -> Result<JsonOk<Logs>, ApiError> {
@@ -131,8 +138,7 @@ pub(crate) async fn logs(
 
 /// `GET /jobs/{id}/result`
 pub(crate) async fn result(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
 ) -> Result<JsonOk<JobResult>, ApiError> {
     let job = snapshot(&app, &caller, id).await?.job;
@@ -144,10 +150,20 @@ pub(crate) async fn result(
     }))
 }
 
+/// `POST /jobs/{id}/tokens`
+pub(crate) async fn token(
+    Call { app, caller }: Call,
+    JobPath(id): JobPath,
+    Body(body): Body<TokenBody>,
+) -> Result<Created<Token>, ApiError> {
+    let lasts = body.expires.map_or(JOB_TOKEN_DEFAULT, |span| span.0);
+    let token = app.store().job_token(&caller, id, lasts).await?;
+    Ok(Created(Token { token: token.reveal(), expires_at: token.expires_at.into() }))
+}
+
 /// `GET /jobs/{id}/explain`
 pub(crate) async fn explain(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
 ) -> Result<JsonOk<Reasons>, ApiError> {
     let reasons = app.store().explain(&caller, id).await?.ok_or_else(|| missing(id))?;

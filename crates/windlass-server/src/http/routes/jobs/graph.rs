@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use axum::extract::State;
 use windlass::job::{JobId, JobRecord};
 use windlass::limits::PAGE_JOBS_MAX;
 use windlass::store::caller::Caller;
@@ -14,14 +13,13 @@ use windlass_api::job_details::{Edge, Graph, Node};
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::request::auth::CurrentCaller;
+use crate::http::request::auth::Call;
 use crate::http::request::path::JobPath;
 use crate::limits::GRAPH_JOBS_MAX;
 
 /// `GET /jobs/{id}/graph`
 pub(crate) async fn graph(
-    State(app): State<App>,
-    CurrentCaller(caller): CurrentCaller,
+    Call { app, caller }: Call,
     JobPath(id): JobPath,
 ) -> Result<JsonOk<Graph>, ApiError> {
     let found = app.store().get(&caller, id).await?;

@@ -56,7 +56,11 @@ impl ClaimResponse {
             let store = app.store().clone();
             let claimed = store.claim_until(&caller, &request, wait, gone).await;
             let response = match claimed {
-                Ok(answer) => {
+                Ok(mut answer) => {
+                    if let Err(error) = store.add_decided_groups(&caller, &mut answer.jobs).await {
+                        // The worker reads them one by one.
+                        tracing::debug!(%error, "the groups of claimed jobs could not be read");
+                    }
                     let jobs = answer.jobs.iter();
                     let leases = jobs.map(|claimed| (claimed.job.id, claimed.job.fence)).collect();
                     let worker = request.worker;

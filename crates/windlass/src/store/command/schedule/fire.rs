@@ -135,6 +135,7 @@ impl WriteTx<'_> {
         if let Some(since) = due.missed_since {
             let reason = format!("no run since {since}; catching up on {} runs", due.runs.len());
             let cause = RecordActor { reason: Some(reason), ..RecordActor::system() };
+            schedule.missed_at = Some(now);
             record(self, AuditEvent::ScheduleMissed, &schedule, &cause);
         }
         self.put_schedule(schedule)?;

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::keys::Duplicate;
 use super::{Batch, invalid};
-use crate::error::{FieldProblem, StoreError, SubmitError};
+use crate::error::{FieldProblem, StoreError, SubmitError, TooDeep};
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 use crate::store::engine::LimitScope;
@@ -110,28 +109,15 @@ impl Batch<'_> {
                 *new.entry(lane.clone()).or_default() += 1;
             }
         }
-        match too_deep(tx, new)? {
-            Some(TooDeep { scope, depth, limit, retry_after }) => {
-                Err(SubmitError::TooDeep { scope, depth, limit, retry_after })
-            }
-            None => Ok(()),
-        }
+        check_depth(tx, new)
     }
 }
 
-/// A queue or tenant that would exceed its depth.
-pub(crate) struct TooDeep {
-    pub(crate) scope: String,
-    pub(crate) depth: u64,
-    pub(crate) limit: u64,
-    pub(crate) retry_after: Duration,
-}
-
-/// Whether so many more jobs in these lanes would exceed the depth of a queue or tenant.
-pub(crate) fn too_deep(
+/// Refuses so many more jobs in these lanes if they would exceed the depth of a queue or tenant.
+pub(crate) fn check_depth<E: From<TooDeep> + From<StoreError>>(
     tx: &mut WriteTx<'_>,
     new: BTreeMap<Arc<Lane>, u64>,
-) -> Result<Option<TooDeep>, StoreError> {
+) -> Result<(), E> {
     let config = tx.config()?;
     let mut added: BTreeMap<(LimitScope, u64), u64> = BTreeMap::new();
     for (lane, count) in new {
@@ -143,8 +129,8 @@ pub(crate) fn too_deep(
         let depth = tx.db()?.counts()?.depth(&part);
         if depth + added > limit {
             let (scope, retry_after) = (part.to_string(), limits::TOO_DEEP_RETRY_AFTER);
-            return Ok(Some(TooDeep { scope, depth, limit, retry_after }));
+            return Err(TooDeep { scope, depth, limit, retry_after }.into());
         }
     }
-    Ok(None)
+    Ok(())
 }

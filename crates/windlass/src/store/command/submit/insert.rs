@@ -157,19 +157,7 @@ impl Batch<'_> {
 
     fn spec(&self, new: &NewJob, needs: &[StoredNeed]) -> Spec {
         let ids = |need: Need| needs.iter().filter(|n| n.need == need).map(|n| n.id).collect();
-        Spec {
-            payload: new.payload.clone(),
-            idempotency_key: new.idempotency_key.clone(),
-            unique_key: new.unique_key.clone(),
-            concurrency_key: new.concurrency_key.clone(),
-            metadata: new.metadata.clone(),
-            owner: self.caller.id.clone(),
-            traceparent: not_empty(new.traceparent.as_ref()),
-            tracestate: not_empty(new.tracestate.as_ref()),
-            baggage: not_empty(new.baggage.as_ref()),
-            after: ids(Need::After),
-            after_any: ids(Need::AfterAny),
-        }
+        new.spec(self.caller.id.clone(), ids(Need::After), ids(Need::AfterAny))
     }
 
     fn stored_needs(
@@ -285,9 +273,4 @@ fn mark_dependency(tx: &mut WriteTx<'_>, need: &StoredNeed) -> Result<(), Submit
         tx.put(job);
     }
     Ok(())
-}
-
-/// An empty header says nothing.
-fn not_empty(header: Option<&String>) -> Option<String> {
-    header.filter(|text| !text.is_empty()).cloned()
 }

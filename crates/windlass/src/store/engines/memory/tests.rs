@@ -120,19 +120,7 @@ fn job(seq: Seq, now: Timestamp) -> JobRecord {
 }
 
 fn spec() -> Spec {
-    Spec {
-        payload: Payload::json("{}"),
-        idempotency_key: None,
-        unique_key: None,
-        concurrency_key: None,
-        metadata: JobMetadata::default(),
-        owner: "ann".into(),
-        traceparent: None,
-        tracestate: None,
-        baggage: None,
-        after: vec![],
-        after_any: vec![],
-    }
+    Spec { payload: Payload::json("{}"), owner: "ann".into(), ..Spec::unknown() }
 }
 
 fn key() -> Key {

@@ -1,11 +1,14 @@
 //! Baseline benchmark of bare PostgreSQL with the same rows: the engine's own statements sent directly over one
 //! connection, the same commits, without Windlass.
 
-use super::address::Address;
+pub mod endpoint;
+pub mod plain;
+
+use super::connection::address::Address;
+use super::connection::waits::Waits;
 use super::parameter::{Column, Parameter};
 use super::tables::row::TupleId;
 use super::tables::{advance, audit, insert};
-use super::waits::Waits;
 use super::{connection, migrate, prefetch, writer};
 use crate::clock::Stopwatch;
 use crate::error::OpenError;

@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::{AsyncMessage, Client, Error};
 
-use super::address::Address;
-use super::notifications::{ENDS, EVERYTHING, INTERRUPTS, Notifications, Received, Sent, WORK};
+use super::connection::address::Address;
+use super::notifications::{ENDS, EVERYTHING, INTERRUPTS, Notifications, OUTPUT, Pace, Received, Sent, WORK};
 use super::sql_submit::Inbox;
 use crate::clock::Stopwatch;
 use crate::limits;
@@ -143,9 +144,18 @@ impl ChangeListener {
         };
         let mut rounds = tokio::time::interval(every);
         let notifications = self.notifications.clone();
+        let (mut pace, mut last) = (Pace::default(), None::<Stopwatch>);
         loop {
+            // Meanwhile the notifications of others are received.
+            let pause = last.map_or(Duration::ZERO, |last| pace.interval().saturating_sub(last.elapsed()));
+            let due = async {
+                tokio::time::sleep(pause).await;
+                notifications.arrive().await;
+            };
             tokio::select! {
-                () = notifications.arrive() => {
+                () = due => {
+                    pace.announced(last.map(Stopwatch::elapsed));
+                    last = Some(Stopwatch::start());
                     self.announce(client).await?;
                     if notifications.is_closed() {
                         return Ok(Ended::Closed);
@@ -186,8 +196,6 @@ impl ChangeListener {
         );
         client.batch_execute(&sql).await?;
         announcement.done();
-        // Commits made meanwhile share the next notification.
-        tokio::time::sleep(limits::NOTIFY_EVERY).await;
         Ok(())
     }
 
@@ -213,6 +221,9 @@ impl ChangeListener {
         }
         if has(INTERRUPTS) {
             wakeups.jobs_interrupted();
+        }
+        if has(ENDS) || has(OUTPUT) {
+            wakeups.streamed_by_others();
         }
         wakeups.recorded_by_others();
     }
@@ -240,11 +251,19 @@ impl ChangeListener {
                 self.meet_others();
             }
         }
-        let sql =
-            format!("SELECT EXISTS (SELECT 1 FROM {}inbox WHERE refusal IS NULL)", self.address.prefix());
-        let entries = client.query_typed(&sql, &[]).await?;
-        if entries.first().is_some_and(|row| row.get(0)) {
+        let prefix = self.address.prefix();
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM {prefix}inbox WHERE refusal IS NULL), \
+             EXISTS (SELECT 1 FROM {prefix}appends WHERE refusal IS NULL \
+             AND n >= (SELECT appends_from FROM {prefix}commits ORDER BY n DESC LIMIT 1))"
+        );
+        let waiting = client.query_typed(&sql, &[]).await?;
+        if waiting.first().is_some_and(|row| row.get(0)) {
             self.inbox.call();
+        }
+        if waiting.first().is_some_and(|row| row.get(1)) {
+            // No commit tells of it; a claim takes it in.
+            self.env.wakeups.work_arrived();
         }
         self.read_commits(client).await
     }

@@ -1,6 +1,11 @@
 //! One connection, driven from the thread that owns it. Writes are pipelined: they are sent as they come and answered
 //! together at the next read or at the commit. It knows no tables.
 
+pub(super) mod address;
+pub(super) mod cluster;
+mod tls;
+pub(super) mod waits;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -13,10 +18,10 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::address::Address;
+use self::address::Address;
+use self::tls::Tls;
+use self::waits::Waits;
 use super::parameter::Parameter;
-use super::tls::Tls;
-use super::waits::Waits;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::EngineResult;

@@ -4,7 +4,7 @@
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::address::Address;
+use super::connection::address::Address;
 use super::connection::{Connection, get};
 use crate::error::{OpenError, StoreError};
 use crate::limits;
@@ -22,7 +22,7 @@ struct Step {
 }
 
 /// The steps; the first one creates the tables in an empty schema.
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // No older version was ever released.
     Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
@@ -35,6 +35,8 @@ const STEPS: [Step; 5] = [
     Step { name: "0004_recovery", sql: include_str!("migrations/0004_recovery.sql"), works_with: 4 },
     // Earlier builds would not take in what was appended.
     Step { name: "0005_appends", sql: include_str!("migrations/0005_appends.sql"), works_with: 5 },
+    // It replaces a function that was never released.
+    Step { name: "0006_lost_appends", sql: include_str!("migrations/0006_lost_appends.sql"), works_with: 6 },
 ];
 
 /// From the catalogue's rows: the cache behind `to_regclass` may be older than the lock.

@@ -18,8 +18,10 @@ pub(super) const ENDS: u8 = 2;
 pub(super) const INTERRUPTS: u8 = 4;
 /// A commit was made; every change has this bit.
 const COMMITTED: u8 = 8;
+/// Jobs wrote output.
+pub(super) const OUTPUT: u8 = 16;
 /// Anything may have changed.
-pub(super) const EVERYTHING: u8 = WORK | ENDS | INTERRUPTS | COMMITTED;
+pub(super) const EVERYTHING: u8 = WORK | ENDS | INTERRUPTS | COMMITTED | OUTPUT;
 
 /// What this node's writer committed and has not announced to the other nodes yet.
 #[derive(Default)]
@@ -38,6 +40,7 @@ impl Notifications {
             (!effects.work.is_empty(), WORK),
             (effects.has_ends, ENDS),
             (effects.has_interrupts, INTERRUPTS),
+            (effects.has_output, OUTPUT),
         ];
         let kinds = kinds.iter().filter(|(is_so, _)| *is_so).fold(COMMITTED, |all, (_, bit)| all | bit);
         self.add(kinds);
@@ -92,6 +95,27 @@ impl Notifications {
     /// Waits for this long; true once the store is closed.
     pub(super) async fn is_closed_within(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.closing.cancelled()).await.is_ok()
+    }
+}
+
+/// The interval between two notifications of this node; commits in between share one. A node that always has something
+/// to announce does so more rarely: every notification is a transaction, and every other node receives it.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// How many notifications in a row were due as soon as they could be.
+    in_a_row: u32,
+}
+
+impl Pace {
+    /// The shortest time until the next notification.
+    pub(super) fn interval(&self) -> Duration {
+        if self.in_a_row < limits::NOTIFY_IN_A_ROW { limits::NOTIFY_EVERY } else { limits::NOTIFY_EVERY_BUSY }
+    }
+
+    /// A notification is due this long after the last one.
+    pub(super) fn announced(&mut self, since_last: Option<Duration>) {
+        let is_busy = since_last.is_some_and(|since| since < self.interval() + limits::NOTIFY_EVERY);
+        self.in_a_row = if is_busy { self.in_a_row.saturating_add(1) } else { 0 };
     }
 }
 
@@ -216,6 +240,21 @@ mod tests {
         notifications.add(INTERRUPTS);
         notifications.arrive().await;
         assert_eq!(announced(&notifications), Some(INTERRUPTS));
+    }
+
+    #[test]
+    fn a_node_that_always_has_something_to_announce_does_so_more_rarely() {
+        let mut pace = Pace::default();
+        pace.announced(None);
+        for _ in 0..limits::NOTIFY_IN_A_ROW {
+            assert_eq!(pace.interval(), limits::NOTIFY_EVERY);
+            pace.announced(Some(limits::NOTIFY_EVERY));
+        }
+        assert_eq!(pace.interval(), limits::NOTIFY_EVERY_BUSY);
+        pace.announced(Some(limits::NOTIFY_EVERY_BUSY));
+        assert_eq!(pace.interval(), limits::NOTIFY_EVERY_BUSY);
+        pace.announced(Some(2 * limits::NOTIFY_EVERY_BUSY));
+        assert_eq!(pace.interval(), limits::NOTIFY_EVERY);
     }
 
     #[tokio::test]

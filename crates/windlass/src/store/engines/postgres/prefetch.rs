@@ -34,6 +34,8 @@ const SPEC_AT: usize = 8;
 /// What a group of tasks is going to read first.
 #[derive(Default)]
 pub(super) struct PrefetchHints {
+    /// The number of tasks.
+    pub(super) tasks: usize,
     /// The number of claimable jobs.
     pub(super) claims: usize,
     /// The jobs that are looked up by id.
@@ -44,7 +46,8 @@ impl PrefetchHints {
     /// The hints of these tasks.
     pub(super) fn of(tasks: &[Box<dyn WriteTask>]) -> PrefetchHints {
         let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
-        PrefetchHints { claims, names: tasks.iter().flat_map(|task| task.names()).copied().collect() }
+        let names = tasks.iter().flat_map(|task| task.names()).copied().collect();
+        PrefetchHints { tasks: tasks.len(), claims, names }
     }
 
     /// What these need beyond those of fewer tasks.
@@ -52,12 +55,7 @@ impl PrefetchHints {
         let claims = if self.claims > fewer.claims { self.claims } else { 0 };
         // Later tasks are behind the first ones.
         let names = self.names.into_iter().skip(fewer.names.len()).collect();
-        PrefetchHints { claims, names }
-    }
-
-    /// Whether there is nothing to read.
-    pub(super) fn is_empty(&self) -> bool {
-        self.claims == 0 && self.names.is_empty()
+        PrefetchHints { tasks: self.tasks.saturating_sub(fewer.tasks), claims, names }
     }
 }
 

@@ -4,11 +4,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::address::Address;
-use super::appender::Backlog;
+use super::appends::backlog::Backlog;
 use super::connection::Connection;
+use super::connection::address::Address;
+use super::connection::waits::{Closing, Waits};
 use super::tables::{Access, Tables};
-use super::waits::{Closing, Waits};
 use crate::clock::{Deadline, Timestamp};
 use crate::error::StoreError;
 use crate::limits;

@@ -21,7 +21,7 @@ use crate::job::{
     RetryPolicy, Strategy, Tenant,
 };
 use crate::limits;
-use crate::store::command::inbox::deliver;
+use crate::store::command::submit::inbox::deliver;
 use crate::store::engine::{EngineResult, InboxEntry, InboxMut, Key, KeyKind, WriteTask};
 use crate::store::engines::sql::columns::limit;
 use crate::store::engines::sql::task_queue::TaskQueue;

@@ -1,11 +1,13 @@
 //! Transactions: one writer at a time across all nodes, by a lock of the whole store that is held until the commit; and
 //! snapshots for readers. Commits of other nodes are read from `commits`.
 
+pub(super) mod durability;
+
 use std::time::Duration;
 
 use tokio_postgres::Row;
 
-use super::cluster::Loss;
+use super::connection::cluster::Loss;
 use super::connection::{Question, get};
 use super::migrate;
 use super::node_cache::{Commit, Meta};
@@ -109,7 +111,7 @@ impl Tables {
         let now = self.prefetch(&first, true)?;
         if is_contended {
             let late = needs().beyond(&first);
-            if !late.is_empty() {
+            if late.tasks > 0 {
                 self.prefetch(&late, false)?;
             }
         }
@@ -132,7 +134,12 @@ impl Tables {
             let (now, answers) = self.apply_foreign_commits(true, questions)?;
             (Some(now), answers)
         } else {
-            (None, self.link.fetch_all(questions)?)
+            // Tasks that joined may come after submissions that were appended and answered since the first look. Nobody
+            // else takes those in while the lock is held, so the second look finds what the first one did.
+            questions.push(self.ask_for_appends());
+            let mut answers = self.link.fetch_all(questions)?;
+            self.appends.found = answers.pop().unwrap_or_default();
+            (None, answers)
         };
         let mut answers = answers.into_iter();
         if let Some(prefetch) = prefetched {
@@ -206,11 +213,13 @@ impl Tables {
         let since = vec![known.commit.into(), COMMITS_READ_MAX.into()];
         let has_counts = self.is_shared && self.counts.is_some();
         let moved = has_counts.then(|| super::tables::claim::counts_since(known.commit + 1));
-        let all =
-            [(SINCE, since), self.ask_for_appends()].into_iter().chain(moved).chain(questions).collect();
-        let mut answers = self.link.fetch_all(all)?.into_iter();
+        let expected = self.ask_for_answered();
+        let is_expecting = expected.is_some();
+        let first = [(SINCE, since), self.ask_for_appends()].into_iter().chain(expected);
+        let mut answers = self.link.fetch_all(first.chain(moved).chain(questions).collect())?.into_iter();
         let mut rows = answers.next().unwrap_or_default();
         self.appends.found = answers.next().unwrap_or_default();
+        let expected = if is_expecting { answers.next().unwrap_or_default() } else { Vec::new() };
         let moved = if has_counts { answers.next() } else { None };
         if rows.is_empty() && !is_strict {
             rows = self.link.fetch(SINCE, vec![(-1).into(), 1.into()])?;
@@ -243,6 +252,7 @@ impl Tables {
         }
         self.meta = head.meta;
         self.appends.config_version = head.meta.config_version;
+        self.check_answered(&expected)?;
         Ok((head.now, answers.collect()))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 
-use super::address::Address;
+use super::connection::address::Address;
 use super::connection::{Connection, get};
 use super::parameter::Parameter;
 use super::tables::Tables;

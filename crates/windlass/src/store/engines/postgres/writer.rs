@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::address::Address;
-use super::appender::Backlog;
+use super::appends::backlog::Backlog;
 use super::connection::Connection;
+use super::connection::address::Address;
+use super::connection::waits::{Closing, Waits};
 use super::migrate;
 use super::node_cache::Meta;
 use super::notifications::{EVERYTHING, Notifications};
@@ -16,7 +17,6 @@ use super::prefetch::PrefetchHints;
 use super::sql_submit::{Inbox, InboxStatus};
 use super::tables::Tables;
 use super::transaction::CommitFate;
-use super::waits::{Closing, Waits};
 use crate::clock::{Deadline, Stopwatch, Timestamp};
 use crate::entropy::Entropy;
 use crate::error::StoreError;
@@ -116,6 +116,7 @@ impl Writer {
         };
         writer.tables.link.waits = writer.waits(None);
         writer.tables.appends.gate = writer.address.append_gate();
+        writer.backlog.know(writer.tables.durability.durable.into());
         writer
     }
 
@@ -159,6 +160,7 @@ impl Writer {
         self.tables.appends.is_behind = false;
         match outcome {
             Ok((effects, number)) => {
+                self.backlog.know(self.tables.durability.durable.into());
                 if let Some(number) = number {
                     self.backlog.taken_in();
                     self.notifications.committed(&effects, number);
@@ -311,6 +313,8 @@ impl Writer {
     }
 
     fn attempt(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> Attempt {
+        // Before anything that can fail: numbers of an earlier commit must not come again.
+        self.env.entropy.mark();
         let work = catch_unwind(AssertUnwindSafe(|| self.transact(tasks, arriving)));
         let outcome = work.unwrap_or_else(|payload| Err(panicked(payload.as_ref())));
         let error = match outcome {
@@ -338,7 +342,10 @@ impl Writer {
     /// database: workers from before the loss must not write to jobs that other nodes assign from here on.
     fn fence_off_loss(&mut self) -> EngineResult<()> {
         self.tables.meta = Meta::default();
+        // Nothing may be appended meanwhile: this is not repeated.
+        self.tables.appends.is_behind = true;
         let fenced = self.transact(&mut Vec::new(), None);
+        self.tables.appends.is_behind = false;
         self.tables.rollback();
         self.tables.clear_caches();
         self.cache.clear();
@@ -348,11 +355,13 @@ impl Writer {
     /// Runs tasks that probably have nothing to do on a snapshot, without the lock. Returns `None` if they have.
     fn look(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
         let (asked, was_shared) = (self.env.clock.elapsed(), self.tables.is_shared);
+        self.tables.expect(self.backlog.all_answered());
         let now = self.tables.begin_look()?;
         let ran = self.run(tasks, now, asked);
         match ran {
             Ok((effects, _)) if self.tables.is_idle() => {
                 self.tables.end_and_flush("COMMIT")?;
+                self.backlog.contained(&self.tables.appends.expected);
                 self.tables.clear_transaction();
                 // Whether the next commit meets others is not known by this.
                 self.tables.is_shared |= was_shared;
@@ -385,10 +394,9 @@ impl Writer {
     /// Runs all tasks in the current transaction, which the database began at `now`; returns their effects, and the
     /// store's time.
     fn run(&mut self, tasks: &mut Group, now: i64, asked: Duration) -> EngineResult<(Effects, Timestamp)> {
-        let last = Timestamp::from_millis(self.tables.meta.at);
+        let last = self.tables.read_appends()?;
         let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
         self.tables.now = now.as_millis();
-        self.env.entropy.mark();
         let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
         Ok((effects, now))
     }
@@ -402,6 +410,7 @@ impl Writer {
             return Ok(idle);
         }
         let asked = self.env.clock.elapsed();
+        self.tables.expect(self.backlog.all_answered());
         let now = self.tables.begin_write(self.lock, || {
             if let Some(arriving) = arriving {
                 tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
@@ -421,6 +430,7 @@ impl Writer {
         match self.tables.commit(nonce, now.as_millis()) {
             Ok(()) => {
                 self.env.metrics.committed(tasks.len(), watch.elapsed());
+                self.backlog.contained(&self.tables.appends.expected);
                 let number = self.tables.meta.commit;
                 Ok(Attempt::Committed(effects, (number != before).then_some(number)))
             }

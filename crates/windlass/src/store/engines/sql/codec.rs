@@ -2,6 +2,9 @@
 //! values. A CRC-32 at the end also covers the row's sequence number, id, lane and policy. The same in every database;
 //! contains no SQL.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use crate::clock::Timestamp;

@@ -89,6 +89,8 @@ pub(crate) fn job_data_kind_code(kind: JobDataKind) -> i64 {
         JobDataKind::Log => 3,
         JobDataKind::Result => 4,
         JobDataKind::Group => 5,
+        JobDataKind::StepTime => 6,
+        JobDataKind::Stream => 7,
     }
 }
 
@@ -121,6 +123,9 @@ pub(crate) fn document_kind_code(kind: DocumentKind) -> i64 {
         DocumentKind::Retention => 18,
         DocumentKind::Liveness => 19,
         DocumentKind::Grace => 20,
+        DocumentKind::History => 21,
+        DocumentKind::DeletedSchedule => 22,
+        DocumentKind::Alert => 23,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::columns::{SET_ASIDE, code};
 use crate::clock::Timestamp;
-use crate::job::{JobMetadata, JobRecord, JobState, Lane, Payload, Seq, Spec};
+use crate::job::{JobRecord, JobState, Lane, Seq, Spec};
 use crate::store::documents::counters::Counts;
 use crate::store::engine::ClaimOrder;
 use crate::store::filter::{Filter, Found, Order, Scan};
@@ -28,20 +28,7 @@ impl Page<'_> {
     /// An empty page.
     pub(crate) fn of(scan: &Scan, total: Option<u64>) -> Page<'_> {
         let filter = Filter { tag: None, correlation_id: None, owner: None, ..scan.filter.clone() };
-        let spec = Spec {
-            payload: Payload::json(""),
-            idempotency_key: None,
-            unique_key: None,
-            concurrency_key: None,
-            metadata: JobMetadata::default(),
-            owner: String::new(),
-            traceparent: None,
-            tracestate: None,
-            baggage: None,
-            after: Vec::new(),
-            after_any: Vec::new(),
-        };
-        Page { scan, filter, spec, jobs: BTreeMap::new(), unseen: None, total }
+        Page { scan, filter, spec: Spec::unknown(), jobs: BTreeMap::new(), unseen: None, total }
     }
 
     /// Adds a job if it belongs here; returns false if it comes after a full page, as would all that follow it.

@@ -10,8 +10,11 @@ use crate::limits;
 use crate::store::engine::{ReadTask, WriteTask};
 use crate::store::read_source::ReadSource;
 
-/// A task with a weight.
-pub(crate) trait HasWeight {
+/// A task that can wait for a thread.
+pub(crate) trait WaitingTask: Sized {
+    /// Answers the caller of a task that is not done.
+    fn refuse(self, refusal: StoreError);
+
     /// The approximate number of jobs it changes.
     fn weight(&self) -> usize;
 
@@ -21,13 +24,21 @@ pub(crate) trait HasWeight {
     }
 }
 
-impl HasWeight for Box<dyn WriteTask> {
+impl WaitingTask for Box<dyn WriteTask> {
+    fn refuse(self, refusal: StoreError) {
+        self.done(Err(refusal));
+    }
+
     fn weight(&self) -> usize {
         WriteTask::weight(self.as_ref())
     }
 }
 
-impl HasWeight for Box<dyn ReadTask> {
+impl WaitingTask for Box<dyn ReadTask> {
+    fn refuse(self, refusal: StoreError) {
+        self.done(Err(refusal));
+    }
+
     fn weight(&self) -> usize {
         0
     }
@@ -77,7 +88,7 @@ impl<T> Lines<T> {
     }
 }
 
-impl<T: HasWeight> TaskQueue<T> {
+impl<T: WaitingTask> TaskQueue<T> {
     /// A queue with a capacity of `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
     pub(crate) fn new(waiting_max: usize) -> TaskQueue<T> {
         let (urgent, normal) = (VecDeque::new(), VecDeque::new());
@@ -92,6 +103,13 @@ impl<T: HasWeight> TaskQueue<T> {
 
     fn lines(&self) -> MutexGuard<'_, Lines<T>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a task, or answers its caller with the reason.
+    pub(crate) fn put_or_refuse(&self, item: T, is_urgent: bool) {
+        if let Err((item, refusal)) = self.put(item, is_urgent) {
+            item.refuse(refusal);
+        }
     }
 
     /// Adds a task, or returns it with the reason.
@@ -200,7 +218,9 @@ mod tests {
     use super::*;
     use crate::store::caller::{Caller, Role};
 
-    impl HasWeight for usize {
+    impl WaitingTask for usize {
+        fn refuse(self, _: StoreError) {}
+
         fn weight(&self) -> usize {
             *self
         }
@@ -210,7 +230,9 @@ mod tests {
     #[derive(Debug, PartialEq)]
     struct For(&'static str, usize);
 
-    impl HasWeight for For {
+    impl WaitingTask for For {
+        fn refuse(self, _: StoreError) {}
+
         fn weight(&self) -> usize {
             0
         }

@@ -1,8 +1,9 @@
 //! A copy of the database while it is in use: one snapshot, complete or not present at all. It has no schedule and
 //! removes no old copies.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::backup::{Backup, StepResult};
@@ -22,9 +23,7 @@ pub(crate) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
     }
     // Uses another name until it is complete: a partial backup must never be mistaken for a complete one.
     let partial = partial_name(to);
-    if !create(&partial).map_err(|error| cannot("create", &partial, &error))? {
-        return Err(cannot("create", &partial, &io::Error::from(ErrorKind::AlreadyExists)));
-    }
+    let _lock = begin_partial(&partial).map_err(|error| cannot("create", &partial, &error))?;
     let outcome = copy(from, &partial).and_then(|()| {
         if fs::symlink_metadata(to).is_ok() {
             return Err(exists());
@@ -39,7 +38,22 @@ pub(crate) fn backup(from: &Path, to: &Path) -> EngineResult<()> {
     outcome
 }
 
-fn partial_name(to: &Path) -> PathBuf {
+/// Creates the file of an incomplete backup, or empties the one that an interrupted backup left behind. Refuses one that
+/// another backup is writing: it has locked it, and the system releases the lock when a process ends in any way.
+fn begin_partial(partial: &Path) -> io::Result<File> {
+    create(partial)?;
+    let file = OpenOptions::new().write(true).open(partial)?;
+    let is_same = |file: &File| Ok::<_, io::Error>(file.metadata()?.ino() == fs::metadata(partial)?.ino());
+    // The other backup may have been completed between opening and locking; then this is no longer the file of that name.
+    if file.try_lock().is_err() || !is_same(&file).unwrap_or(false) {
+        return Err(io::Error::new(ErrorKind::AlreadyExists, "another backup to this file is in progress"));
+    }
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// The name of a backup until it is complete.
+pub(crate) fn partial_name(to: &Path) -> PathBuf {
     let mut name = to.as_os_str().to_owned();
     name.push("-partial");
     PathBuf::from(name)

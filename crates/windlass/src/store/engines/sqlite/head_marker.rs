@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::open::sync_folder;
 use crate::error::OpenError;
 
 const MAGIC: &[u8; 8] = b"windhead";
@@ -134,7 +135,13 @@ impl Marker {
     fn create(&self) -> io::Result<(File, bool)> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(self.mode);
+        let is_new = !self.path.exists();
         let file = options.open(&self.path)?;
+        if is_new {
+            // Its content may lag behind, but its name must survive a power cut: without a marker, the file would count as
+            // put in place by hand, and every lease would end.
+            sync_folder(&self.path)?;
+        }
         // Every process that has the store open locks it; the system releases the lock when a process ends in any way.
         let is_alone = file.try_lock().is_ok();
         if let Err(error) = file.lock_shared() {
@@ -167,6 +174,23 @@ impl Marker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A marker is the head that was written, or none.
+    #[test]
+    fn a_changed_marker_is_no_marker() {
+        let head = Head { store: *b"0123456789abcdef", commits: 77 };
+        let other = Head { store: [0; 16], commits: u64::MAX };
+        let family = windlass_fuzz::Family::new("head-marker").seeds([head.encode(), other.encode()]);
+        family.words([&MAGIC[..], &[0; 8]]).bytes(|bytes| {
+            let Some(whole) = bytes.first_chunk::<BYTES>() else { return Ok(()) };
+            match Head::decode(whole) {
+                Some(read) if read.encode() == *whole => Ok(()),
+                Some(read) => Err(format!("is read as {read:?}")),
+                None if *whole == head.encode() => Err("is refused".to_owned()),
+                None => Ok(()),
+            }
+        });
+    }
 
     const HEAD: Head = Head { store: [7; 16], commits: 41 };
 

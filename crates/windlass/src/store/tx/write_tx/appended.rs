@@ -40,14 +40,14 @@ impl<'a> WriteTx<'a> {
 
     /// Inserts what was appended before this commit, in the order in which it was appended.
     ///
-    /// Another node's clock may have been ahead or behind: jobs become claimable in this order, after everything that
-    /// was committed by `last` and not after the time of this commit.
+    /// Another node's clock may have been behind: jobs become claimable in this order, after everything that was
+    /// committed by `last`. The time of this commit is not before theirs.
     pub(in crate::store) fn take_in(&mut self, all: Vec<AppendedJobs>, last: Timestamp) -> EngineResult<()> {
         let mut earliest = last;
         let count = all.iter().map(|appended| appended.rows.len()).sum();
         let mut seq = if count == 0 { return Ok(()) } else { self.allocate(count)? };
         for appended in all {
-            earliest = appended.at.min(self.now).max(earliest);
+            earliest = appended.at.max(earliest);
             for (mut record, is_kept) in appended.records {
                 record.at = earliest;
                 self.record(record, is_kept);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::WriteTx;
 use crate::audit::Record;
-use crate::job::{JobState, Lane, Seq};
+use crate::job::{JobId, JobState, Lane, Seq};
 use crate::store::documents::minute_stats::Minute;
 use crate::store::notify::feed::Change;
 use crate::store::notify::wakeup::WorkEvents;
@@ -17,6 +17,10 @@ pub struct Effects {
     pub work: WorkEvents,
     /// Whether jobs became final.
     pub has_ends: bool,
+    /// Jobs that wrote output or became final, for readers of their streams.
+    pub streams: Vec<JobId>,
+    /// Whether jobs wrote output.
+    pub has_output: bool,
     /// Whether running jobs were interrupted.
     pub has_interrupts: bool,
     /// Events for live readers; audited ones have their number.
@@ -33,10 +37,24 @@ pub struct Effects {
     pub late_ends: Vec<(JobState, Seq)>,
 }
 
+impl Effects {
+    /// A job became final.
+    pub(super) fn ended(&mut self, job: JobId) {
+        self.has_ends = true;
+        self.streams.push(job);
+    }
+}
+
 impl WriteTx<'_> {
     /// Wakes waiting workers.
     pub fn wake(&mut self) {
         self.effects.work = WorkEvents::everywhere();
+    }
+
+    /// Notifies readers that a job wrote output.
+    pub(crate) fn streamed(&mut self, job: JobId) {
+        self.effects.has_output = true;
+        self.effects.streams.push(job);
     }
 
     /// Notifies workers that running jobs were interrupted.

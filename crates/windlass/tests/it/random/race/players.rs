@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, yield_now};
 use windlass::error::ActError;
 use windlass::job::{Failure, JobId, Priority, SuspendMode, WorkerId};
+use windlass::store::Store;
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::claim::{ClaimRequest, Claimed};
 use windlass::store::command::finish::{Outcome, Park, Report};
@@ -29,22 +30,22 @@ pub(super) fn start(arena: &Arc<Arena>, seed: u64) -> Vec<JoinHandle<()>> {
     let mut players = Vec::new();
     let mut dice = (0..).map(|place| Dice::new(seed * 1_000 + place));
     let mut next = || dice.next().expect("there is always a next one");
-    for _ in 0..4 {
-        players.push(tokio::spawn(submit(arena.clone(), next())));
+    for place in 0..4 {
+        players.push(tokio::spawn(submit(arena.clone(), place, next())));
     }
     for place in 0..5 {
-        players.push(tokio::spawn(work(arena.clone(), next(), place % 2 == 0)));
+        players.push(tokio::spawn(work(arena.clone(), place, next())));
     }
-    for _ in 0..3 {
-        players.push(tokio::spawn(meddle(arena.clone(), next())));
+    for place in 0..3 {
+        players.push(tokio::spawn(meddle(arena.clone(), place, next())));
     }
     players.push(tokio::spawn(pause(arena.clone(), next())));
     players.push(tokio::spawn(pass_time(arena.clone(), next())));
     players
 }
 
-async fn submit(arena: Arc<Arena>, mut dice: Dice) {
-    let (store, me) = (&arena.fixture.store, &arena.fixture.me);
+async fn submit(arena: Arc<Arena>, place: usize, mut dice: Dice) {
+    let (store, me) = (arena.node(place), &arena.fixture.me);
     for round in 0..SUBMISSIONS {
         let mut job = new_job("email.send");
         job.queue = queue(dice.pick(&["default", "mail", "mail", "slow"]));
@@ -69,9 +70,9 @@ async fn submit(arena: Arc<Arena>, mut dice: Dice) {
     }
 }
 
-async fn work(arena: Arc<Arena>, mut dice: Dice, heartbeats: bool) {
-    let (store, me) = (&arena.fixture.store, &arena.fixture.me);
-    let worker = arena.worker(heartbeats).await;
+async fn work(arena: Arc<Arena>, place: usize, mut dice: Dice) {
+    let (store, me) = (arena.node(place), &arena.fixture.me);
+    let worker = arena.worker(place.is_multiple_of(2)).await;
     for _ in 0..CLAIMS {
         let request = ClaimRequest::new(worker, 1 + dice.below(4));
         let claimed = store.claim(me, &request, Duration::ZERO).await.expect("the worker is known").jobs;
@@ -87,15 +88,15 @@ async fn work(arena: Arc<Arena>, mut dice: Dice, heartbeats: bool) {
                 2 => yield_now().await,
                 _ => {}
             }
-            report(&arena, &mut dice, worker, &one).await;
+            report(&arena, store, &mut dice, worker, &one).await;
         }
         yield_now().await;
     }
 }
 
 /// Reports an end, sometimes twice at once: only one of the two may count.
-async fn report(arena: &Arena, dice: &mut Dice, worker: WorkerId, one: &Claimed) {
-    let (store, me) = (&arena.fixture.store, &arena.fixture.me);
+async fn report(arena: &Arena, store: &Store, dice: &mut Dice, worker: WorkerId, one: &Claimed) {
+    let me = &arena.fixture.me;
     let (job, fence) = (one.job.id, one.job.fence);
     let outcome = |dice: &mut Dice| match dice.below(8) {
         0..=4 => Outcome::Completed { result: Some(b"1".to_vec()) },
@@ -117,7 +118,8 @@ async fn report(arena: &Arena, dice: &mut Dice, worker: WorkerId, one: &Claimed)
 }
 
 /// Suspends, resumes, cancels and changes priorities, often twice at once.
-async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
+async fn meddle(arena: Arc<Arena>, place: usize, mut dice: Dice) {
+    let store = arena.node(place);
     for _ in 0..MEDDLINGS {
         let job = {
             let jobs = arena.jobs.lock().expect("nobody panicked");
@@ -128,18 +130,23 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
             continue;
         };
         match dice.below(8) {
-            0 => act(&arena, job, ActionRequest::Cancel { reason: None }).await,
+            0 => act(&arena, store, job, ActionRequest::Cancel { reason: None }).await,
             1 => {
-                act(&arena, job, ActionRequest::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK])))
-                    .await;
+                act(
+                    &arena,
+                    store,
+                    job,
+                    ActionRequest::Priority(dice.pick(&[Priority::CRITICAL, Priority::BULK])),
+                )
+                .await;
             }
             2..=4 => {
                 let mode =
                     dice.pick(&[SuspendMode::IdleOnly, SuspendMode::Graceful, SuspendMode::Aggressive]);
-                act(&arena, job, ActionRequest::Suspend(Suspend { mode, ..Suspend::default() })).await;
+                act(&arena, store, job, ActionRequest::Suspend(Suspend { mode, ..Suspend::default() })).await;
             }
             _ => {
-                let resume = || act(&arena, job, ActionRequest::Resume { reason: None });
+                let resume = || act(&arena, store, job, ActionRequest::Resume { reason: None });
                 tokio::join!(resume(), resume());
             }
         }
@@ -147,8 +154,8 @@ async fn meddle(arena: Arc<Arena>, mut dice: Dice) {
     }
 }
 
-async fn act(arena: &Arena, job: JobId, act: ActionRequest) {
-    match arena.fixture.store.act(&arena.fixture.me, job, act).await {
+async fn act(arena: &Arena, store: &Store, job: JobId, act: ActionRequest) {
+    match store.act(&arena.fixture.me, job, act).await {
         // What comes too late is refused by name.
         Ok(_) | Err(ActError::Refused(_)) => {}
         Err(error) => panic!("{error}"),

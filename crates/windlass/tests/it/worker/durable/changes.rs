@@ -68,11 +68,18 @@ async fn a_sleep_that_counts_down_to_a_moment_is_the_same_sleep(t: &TestClient) 
     let end = t.now().plus(secs(3600));
     let until = move |_: Greet, cx: Cx| async move {
         let now = cx.client().api().environment().clock.now();
-        cx.sleep(end.since(now)).await?;
+        let steps = async {
+            cx.step("first", async { anyhow::Ok(()) }).await?;
+            cx.step("second", async { anyhow::Ok(()) }).await
+        };
+        let (slept, worked) = tokio::join!(cx.sleep(end.since(now)), steps);
+        slept.and(worked)?;
         anyhow::Ok("awake".to_owned())
     };
     let job = submit(t).await;
-    t.run_due(Worker::new(t.client()).handle(until).crash_at(CrashPoint::BeforePark)).await;
+    // It dies when the end of the sleep was saved with the first step.
+    let dying = Worker::new(t.client()).handle(until).crash_at(CrashPoint::BeforeStep("second".into()));
+    t.run_due(dying).await;
     t.advance(secs(1800)).await;
     t.run_due(Worker::new(t.client()).handle(until)).await;
     t.assert_state(job.id(), JobState::Waiting).await;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use windlass::clock::Timestamp;
 use windlass::context::Cx;
 use windlass::handler::{Snooze, State};
 use windlass::job::{Failure, GroupStrategy, RetryPolicy};
@@ -16,16 +17,28 @@ const DOCUMENT: &str = include_str!("../../../../../../docs/durable-steps.md");
 
 /// What the attempts of one job saw and did.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<(Vec<String>, usize)>>);
+struct Seen(Arc<Mutex<Log>>);
+
+#[derive(Clone, Default)]
+struct Log {
+    given: Vec<String>,
+    runs: usize,
+    first_time: Option<Timestamp>,
+}
 
 impl Seen {
     /// What an attempt was given.
     fn given(&self, what: impl std::fmt::Debug) {
-        self.0.lock().unwrap().0.push(format!("{what:?}"));
+        self.0.lock().unwrap().given.push(format!("{what:?}"));
+    }
+
+    /// The time of the first call, whatever the attempt.
+    fn first_time(&self, now: Timestamp) -> Timestamp {
+        *self.0.lock().unwrap().first_time.get_or_insert(now)
     }
 
     fn ran(&self) {
-        self.0.lock().unwrap().1 += 1;
+        self.0.lock().unwrap().runs += 1;
     }
 }
 
@@ -129,6 +142,7 @@ async fn happens(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
             later(cx).await?;
         }
         "a step was tried three times in place, the last time with success" => tries(cx, seen).await?,
+        other if other.contains("sleep") => waits(other, cx, seen).await?,
         other if other.contains("beside") || other.contains("within") => {
             among_others(other, cx, seen).await?;
         }
@@ -221,13 +235,39 @@ async fn among_others(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn now(cx: &Cx) -> Timestamp {
+    cx.client().api().environment().clock.now()
+}
+
 async fn waits(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
     match row {
-        "a sleep began" => {
-            let begun = cx.client().api().environment().clock.now();
+        "a sleep parked the job" => {
+            let begun = now(cx);
             cx.sleep(secs(60)).await?;
-            let now = cx.client().api().environment().clock.now();
-            anyhow::ensure!(now.since(begun) < secs(60), "it slept once more");
+            anyhow::ensure!(now(cx).since(begun) < secs(60), "it slept once more");
+            seen.given("slept");
+        }
+        "a worker died after a call beside a sleep was saved" => {
+            let begun = seen.first_time(now(cx));
+            let steps = async {
+                let work = async {
+                    seen.ran();
+                    anyhow::Ok(())
+                };
+                cx.step("it", work).await?;
+                later(cx).await
+            };
+            let (slept, stepped) = tokio::join!(cx.sleep(secs(60)), steps);
+            slept.and(stepped)?;
+            anyhow::ensure!(now(cx).since(begun) <= secs(60), "it slept once more");
+            seen.given("slept");
+        }
+        "a worker died before a sleep parked the job" => {
+            let begun = seen.first_time(now(cx));
+            cx.sleep(secs(60)).await?;
+            if now(cx).since(begun) > secs(60) {
+                seen.ran();
+            }
             seen.given("slept");
         }
         "a signal was heard" => seen.given(cx.wait_signal::<String>("word", None).await?),
@@ -249,6 +289,8 @@ fn crash_of(row: &str) -> Option<CrashPoint> {
     match row {
         "a worker died before a step's value was saved" => Some(CrashPoint::BeforeStep("it".into())),
         "a worker died after a step's value was saved" => Some(CrashPoint::AfterStep("it".into())),
+        "a worker died after a call beside a sleep was saved" => Some(CrashPoint::BeforeStep("later".into())),
+        "a worker died before a sleep parked the job" => Some(CrashPoint::BeforePark),
         _ => None,
     }
 }
@@ -278,7 +320,7 @@ async fn every_row_of_the_contract_holds() {
         }
         t.run_for(secs(600), worker).await;
         job.result(Duration::ZERO).await.unwrap();
-        let (given, runs) = seen.0.lock().unwrap().clone();
+        let Log { given, runs, .. } = seen.0.lock().unwrap().clone();
         check(row, promise, &given, runs);
     }
 }

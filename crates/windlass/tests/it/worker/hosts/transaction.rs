@@ -7,6 +7,7 @@ use windlass::error::{StoreError, SubmitError};
 use windlass::rusqlite::{Connection, TransactionBehavior};
 use windlass::worker::Worker;
 
+use crate::worker::follow::verify;
 use crate::worker::job_types::{Greet, greet};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -50,16 +51,7 @@ async fn a_committed_transaction_makes_its_job_visible_and_wakes_a_worker() {
     assert_eq!(orders(&own), 1);
     stop.send(()).unwrap();
     running.await.unwrap().unwrap();
-    assert!(
-        client
-            .store()
-            .unwrap()
-            .verify()
-            .await
-            .unwrap()
-            .iter()
-            .all(windlass::store::verify::VerifyReport::holds)
-    );
+    verify(&client).await;
 }
 
 /// Model: atomic-changes
@@ -74,16 +66,7 @@ async fn a_rolled_back_transaction_leaves_nothing() {
     let next = client.submit(greet("b")).await.unwrap();
     assert_ne!(next.id(), handle.id());
     assert_eq!(orders(&own), 0);
-    assert!(
-        client
-            .store()
-            .unwrap()
-            .verify()
-            .await
-            .unwrap()
-            .iter()
-            .all(windlass::store::verify::VerifyReport::holds)
-    );
+    verify(&client).await;
 }
 
 /// Model: refused-changes

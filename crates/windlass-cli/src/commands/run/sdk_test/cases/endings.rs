@@ -292,5 +292,30 @@ fn completions() -> Vec<Case> {
             Some(json!("well")),
             &[],
         ),
+        case(
+            "output starts over after a failure, without that of a saved step",
+            vec![
+                json!({"step": "plan", "within": [{"stream": ["plan"]}], "returns": 1}),
+                json!({"stream": ["a", {"b": [1, "ß"]}]}),
+                json!({"fail": error("temporary", None), "times": 1}),
+            ],
+            None,
+            &["plan"],
+        )
+        .option("retry", retry(3))
+        .streams(json!([
+            [1, false, "plan"],
+            [1, false, "a"],
+            [1, false, {"b": [1, "ß"]}],
+            [2, true, "a"],
+            [2, false, {"b": [1, "ß"]}],
+        ])),
+        case(
+            "output goes on after a sleep",
+            vec![json!({"stream": ["before"]}), sleep(60), json!({"stream": ["after"]})],
+            None,
+            &[],
+        )
+        .streams(json!([[1, false, "before"], [2, false, "before"], [2, false, "after"]])),
     ]
 }

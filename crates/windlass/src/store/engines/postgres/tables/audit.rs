@@ -1,5 +1,5 @@
 //! The rows of the audit trail, numbered without gaps: a number assigned in a failed commit is assigned again in the
-//! next. The hash chain over them is computed in `command/audit_chain.rs`.
+//! next. The hash chain over them is computed in `command/maintenance/audit_chain.rs`.
 
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
-use crate::store::engine::{EngineResult, RecordQuery};
+use crate::store::engine::{AuditLog, AuditLogMut, EngineResult, RecordQuery};
 use crate::store::engines::postgres::connection::get;
 use crate::store::engines::postgres::parameter::{Column, Parameter};
 use crate::store::engines::sql::columns::{damaged, event_code, limit, number};
@@ -75,11 +75,10 @@ impl Tables {
         ];
         self.write(APPEND, values, None)
     }
+}
 
-    pub(in crate::store::engines::postgres) fn read_records(
-        &mut self,
-        query: &RecordQuery,
-    ) -> EngineResult<Vec<Record>> {
+impl AuditLog for Tables {
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
         let mut values = vec![
             number(query.after).into(),
             Parameter::Number(query.event.map(event_code)),
@@ -96,6 +95,16 @@ impl Tables {
         values.extend(query.job.map(|job| Parameter::Id(*job.as_bytes())));
         let sql = if query.job.is_some() { BY_JOB } else { BY_NUMBER };
         self.link.fetch(sql, values)?.iter().map(read_record).collect()
+    }
+}
+
+impl AuditLogMut for Tables {
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        for record in &mut *records {
+            record.seq = self.meta.next_record.unsigned_abs();
+            self.meta.next_record = number(record.seq + 1);
+        }
+        self.append_records(records)
     }
 }
 

@@ -1,18 +1,15 @@
-//! The chapters of the contract. Each method is implemented in the module named for it; this is only the list.
+//! The chapters of the contract that need several modules; the others are implemented in the module named for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Tables;
-use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec, Tenant};
+use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Payload, Seq, Spec, Tenant};
 use crate::store::engine::{
-    AppendedJobs, Appends, AuditLog, AuditLogMut, ClaimOrder, CountChange, Counters, CountersMut, Counts,
-    Document, DocumentKind, DocumentRange, Documents, DocumentsMut, Edge, EngineResult, Export, Graph,
-    GraphMut, Import, Inbox, InboxCounts, InboxEntry, InboxMut, JobData, JobDataKind, JobDataQuery,
-    JobDataTable, JobDataTableMut, JobDataWrite, JobTable, JobTableMut, Key, KeyChange, KeyHolder, Keys,
-    KeysMut, LaneCursor, NewRow, Prefetch, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side, Write,
+    AppendedJobs, Appends, ClaimOrder, CountChange, Counters, CountersMut, Counts, Edge, EngineResult,
+    Export, GraphMut, Import, Inbox, InboxCounts, InboxEntry, InboxMut, JobTable, JobTableMut, KeyChange,
+    LaneCursor, NewRow, Prefetch, Read, ReadyIndex, SequenceNumbers, Write,
 };
 use crate::store::engines::sql::columns::{limit, number};
 use crate::store::filter::{Found, Scan};
@@ -55,56 +52,6 @@ impl ReadyIndex for Tables {
     }
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         self.first_aside(key)
-    }
-}
-
-impl Keys for Tables {
-    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
-        self.key_holders(keys)
-    }
-}
-
-impl Graph for Tables {
-    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
-        self.edges_of(seqs, side)
-    }
-    fn dependents(
-        &mut self,
-        dependency: Seq,
-        after: Option<(Seq, Need)>,
-        max: usize,
-    ) -> EngineResult<Vec<Edge>> {
-        self.edges_from(dependency, after, max)
-    }
-}
-
-impl JobDataTable for Tables {
-    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
-        self.read_job_data(query)
-    }
-    fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
-        self.read_job_data_of(seqs, kind)
-    }
-}
-
-impl Documents for Tables {
-    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
-        self.read_document(kind, key)
-    }
-    fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
-        self.read_documents_of(kinds)
-    }
-    fn configuration_version(&mut self) -> EngineResult<u64> {
-        Ok(self.meta.config_version.unsigned_abs())
-    }
-    fn documents_in(&mut self, kind: DocumentKind, range: DocumentRange<'_>) -> EngineResult<Vec<Document>> {
-        self.read_documents_in(kind, range)
-    }
-}
-
-impl AuditLog for Tables {
-    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
-        self.read_records(query)
     }
 }
 
@@ -166,43 +113,9 @@ impl JobTableMut for Tables {
     }
 }
 
-impl KeysMut for Tables {
-    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        self.delete_keys(keys)
-    }
-    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
-        self.delete_expired_keys(now, max)
-    }
-}
-
 impl GraphMut for Tables {
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
         self.insert_edges(edges)
-    }
-}
-
-impl JobDataTableMut for Tables {
-    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        self.write_all_job_data(writes)
-    }
-}
-
-impl DocumentsMut for Tables {
-    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
-        self.write_document(kind, key, body)
-    }
-    fn put_documents(&mut self, kind: DocumentKind, documents: &[Document]) -> EngineResult<()> {
-        self.write_documents(kind, documents)
-    }
-}
-
-impl AuditLogMut for Tables {
-    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
-        for record in &mut *records {
-            record.seq = self.meta.next_record.unsigned_abs();
-            self.meta.next_record = number(record.seq + 1);
-        }
-        self.append_records(records)
     }
 }
 
@@ -222,7 +135,12 @@ impl CountersMut for Tables {
     fn adopt(&mut self, numbers: SequenceNumbers) -> EngineResult<()> {
         self.meta.next_seq = numbers.seq.0;
         self.meta.next_record = number(numbers.record);
-        self.meta.generation = number(numbers.generation);
+        let generation = number(numbers.generation);
+        if generation != self.meta.generation {
+            // Appends are refused until their node knows it: a loss of theirs counts in the generation that they name.
+            self.meta.config_version += 1;
+        }
+        self.meta.generation = generation;
         self.has_written = true;
         Ok(())
     }
@@ -271,11 +189,5 @@ impl InboxMut for Tables {
     }
     fn set_inbox_paused(&mut self, is_paused: bool) -> EngineResult<()> {
         self.pause_inbox(is_paused)
-    }
-}
-
-impl Prefetch for Tables {
-    fn expect_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
-        self.prefetch_specs(seqs)
     }
 }

@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::Tables;
 use super::intern::check;
 use super::query::text_of;
-use crate::store::engine::{Document, DocumentKind, DocumentRange, EngineResult};
+use crate::store::engine::{Document, DocumentKind, DocumentRange, Documents, DocumentsMut, EngineResult};
 use crate::store::engines::postgres::connection::{Question, get};
 use crate::store::engines::postgres::parameter::{Column, Parameter};
 use crate::store::engines::sql::columns::{damaged, document_check, document_kind_code, limit};
@@ -29,10 +29,24 @@ const OF: &str =
     "SELECT key, body, \"check\", kind::bigint FROM @.documents WHERE kind = ANY($1::bigint[]) ORDER BY key";
 
 impl Tables {
-    pub(in crate::store::engines::postgres) fn read_documents_of(
+    fn documents_by(
         &mut self,
-        kinds: &[DocumentKind],
-    ) -> EngineResult<Vec<Vec<Document>>> {
+        sql: &str,
+        kind: DocumentKind,
+        rest: Vec<Parameter>,
+    ) -> EngineResult<Vec<Document>> {
+        let mut values: Vec<Parameter> = vec![document_kind_code(kind).into()];
+        values.extend(rest);
+        self.link.fetch(sql, values)?.iter().map(|row| read(kind, row)).collect()
+    }
+}
+
+impl Documents for Tables {
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        Ok(self.documents_by(ONE, kind, vec![key.as_bytes().into()])?.pop())
+    }
+
+    fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
         let codes = Column::of(kinds.iter().map(|kind| document_kind_code(*kind)));
         let mut found: Vec<Vec<Document>> = kinds.iter().map(|_| Vec::new()).collect();
         for row in &self.link.fetch(OF, vec![codes.into()])? {
@@ -46,11 +60,11 @@ impl Tables {
         Ok(found)
     }
 
-    pub(in crate::store::engines::postgres) fn read_documents_in(
-        &mut self,
-        kind: DocumentKind,
-        range: DocumentRange<'_>,
-    ) -> EngineResult<Vec<Document>> {
+    fn configuration_version(&mut self) -> EngineResult<u64> {
+        Ok(self.meta.config_version.unsigned_abs())
+    }
+
+    fn documents_in(&mut self, kind: DocumentKind, range: DocumentRange<'_>) -> EngineResult<Vec<Document>> {
         if range.before.is_some_and(|before| self.ahead.has_none_before(kind, before)) {
             return Ok(Vec::new());
         }
@@ -58,32 +72,10 @@ impl Tables {
         values.extend(range.before.map(|before| before.as_bytes().into()));
         self.documents_by(if range.before.is_some() { BETWEEN } else { FROM }, kind, values)
     }
+}
 
-    pub(in crate::store::engines::postgres) fn read_document(
-        &mut self,
-        kind: DocumentKind,
-        key: &str,
-    ) -> EngineResult<Option<Document>> {
-        Ok(self.documents_by(ONE, kind, vec![key.as_bytes().into()])?.pop())
-    }
-
-    fn documents_by(
-        &mut self,
-        sql: &str,
-        kind: DocumentKind,
-        rest: Vec<Parameter>,
-    ) -> EngineResult<Vec<Document>> {
-        let mut values: Vec<Parameter> = vec![document_kind_code(kind).into()];
-        values.extend(rest);
-        self.link.fetch(sql, values)?.iter().map(|row| read(kind, row)).collect()
-    }
-
-    pub(in crate::store::engines::postgres) fn write_document(
-        &mut self,
-        kind: DocumentKind,
-        key: &str,
-        body: Option<&[u8]>,
-    ) -> EngineResult<()> {
+impl DocumentsMut for Tables {
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         self.ahead.document_moved(kind);
         let code = document_kind_code(kind);
         let mut values: Vec<Parameter> = vec![code.into(), key.as_bytes().into()];
@@ -100,11 +92,7 @@ impl Tables {
         Ok(())
     }
 
-    pub(in crate::store::engines::postgres) fn write_documents(
-        &mut self,
-        kind: DocumentKind,
-        documents: &[Document],
-    ) -> EngineResult<()> {
+    fn put_documents(&mut self, kind: DocumentKind, documents: &[Document]) -> EngineResult<()> {
         self.ahead.document_moved(kind);
         let code = document_kind_code(kind);
         let (mut keys, mut checks, mut bodies) = (Column::bytes(), Column::numbers(), Column::bytes());

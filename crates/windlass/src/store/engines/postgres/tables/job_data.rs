@@ -8,7 +8,9 @@ use super::Tables;
 use super::intern::check;
 use super::query::text_of;
 use crate::job::Seq;
-use crate::store::engine::{EngineResult, JobData, JobDataKind, JobDataQuery, JobDataWrite};
+use crate::store::engine::{
+    EngineResult, JobData, JobDataKind, JobDataQuery, JobDataTable, JobDataTableMut, JobDataWrite,
+};
 use crate::store::engines::postgres::connection::get;
 use crate::store::engines::postgres::parameter::{Column, Parameter};
 use crate::store::engines::sql::columns::{damaged, job_data_check, job_data_kind_code, limit, number};
@@ -30,11 +32,8 @@ const DROP: &str = "DELETE FROM @.facets f \
 /// The key of job data: job, kind, name, number.
 type JobDataKey<'f> = (i64, i64, &'f str, i64);
 
-impl Tables {
-    pub(in crate::store::engines::postgres) fn read_job_data(
-        &mut self,
-        query: JobDataQuery<'_>,
-    ) -> EngineResult<Vec<JobData>> {
+impl JobDataTable for Tables {
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let (seq, kind) = (query.seq.0, job_data_kind_code(query.kind));
         let above = query.above.map_or(-1, number);
         let mut values: Vec<Parameter> =
@@ -48,20 +47,15 @@ impl Tables {
         Ok(job_data)
     }
 
-    pub(in crate::store::engines::postgres) fn read_job_data_of(
-        &mut self,
-        seqs: &[Seq],
-        kind: JobDataKind,
-    ) -> EngineResult<Vec<JobData>> {
+    fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
         let numbers = Column::of(seqs.iter().map(|seq| seq.0)).into();
         let rows = self.link.fetch(OF_SEVERAL, vec![numbers, job_data_kind_code(kind).into()])?;
         rows.iter().map(|row| read_job_data(row, Seq(get(row, 4)?), kind)).collect()
     }
+}
 
-    pub(in crate::store::engines::postgres) fn write_all_job_data(
-        &mut self,
-        writes: &[JobDataWrite],
-    ) -> EngineResult<()> {
+impl JobDataTableMut for Tables {
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
         // The last write of each key counts, and no statement may name a row twice.
         let mut last: std::collections::BTreeMap<JobDataKey<'_>, Option<&JobData>> =
             std::collections::BTreeMap::new();

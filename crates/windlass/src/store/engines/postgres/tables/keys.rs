@@ -9,7 +9,7 @@ use super::query::text_of;
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Tenant};
-use crate::store::engine::{EngineResult, Key, KeyHolder};
+use crate::store::engine::{EngineResult, Key, KeyHolder, Keys, KeysMut};
 use crate::store::engines::postgres::connection::get;
 use crate::store::engines::postgres::parameter::{Column, Parameter};
 use crate::store::engines::sql::columns::{
@@ -32,18 +32,7 @@ const EXPIRED: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, 
      FROM @.keys WHERE ended IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
 
 impl Tables {
-    /// The holders of these keys; a writer blocks others that want one of them until it has committed.
-    pub(in crate::store::engines::postgres) fn key_holders(
-        &mut self,
-        keys: &[Key],
-    ) -> EngineResult<Vec<Option<KeyHolder>>> {
-        if self.is_writer() {
-            self.lock_keys(keys)?;
-        }
-        self.read_holders(keys)
-    }
-
-    /// Like [`key_holders`](Self::key_holders), without locking.
+    /// Like [`keyed`](Keys::keyed), without locking.
     pub(in crate::store::engines::postgres) fn read_holders(
         &mut self,
         keys: &[Key],
@@ -80,20 +69,28 @@ impl Tables {
         values.extend([jobs.into(), payloads.into(), ends.into()]);
         self.write(PUT, values, None)
     }
+}
 
-    pub(in crate::store::engines::postgres) fn delete_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+impl Keys for Tables {
+    /// The holders of these keys; a writer blocks others that want one of them until it has committed.
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        if self.is_writer() {
+            self.lock_keys(keys)?;
+        }
+        self.read_holders(keys)
+    }
+}
+
+impl KeysMut for Tables {
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         self.write(DROP, key_parameters(keys), None)
     }
 
-    pub(in crate::store::engines::postgres) fn delete_expired_keys(
-        &mut self,
-        now: Timestamp,
-        max: usize,
-    ) -> EngineResult<usize> {
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
         let rows = self.link.fetch(EXPIRED, vec![now.as_millis().into(), limit(max).into()])?;
         let expired = rows.iter().map(|row| Ok(read_key(row)?.0)).collect::<EngineResult<Vec<Key>>>()?;
         if !expired.is_empty() {
-            self.delete_keys(&expired)?;
+            self.release_keys(&expired)?;
         }
         Ok(expired.len())
     }

@@ -7,7 +7,7 @@ use super::row::ColumnIndexes;
 use crate::clock::Timestamp;
 use crate::job::{JobRecord, JobState, Seq};
 use crate::store::documents::config::parse;
-use crate::store::engine::{EngineResult, Key, KeyKind};
+use crate::store::engine::{EngineResult, Key, KeyKind, KeysMut};
 use crate::store::engines::postgres::connection::get;
 use crate::store::engines::postgres::parameter::Column;
 
@@ -85,6 +85,6 @@ impl Tables {
             }
         }
         self.put_keys(&kept)?;
-        if freed.is_empty() { Ok(()) } else { self.delete_keys(&freed) }
+        if freed.is_empty() { Ok(()) } else { self.release_keys(&freed) }
     }
 }

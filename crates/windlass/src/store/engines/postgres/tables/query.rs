@@ -12,7 +12,7 @@ use super::Tables;
 use super::intern::check;
 use super::row::{ColumnIndexes, Parts};
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
-use crate::store::engine::{Edge, EngineResult, Side};
+use crate::store::engine::{Edge, EngineResult, Graph, Prefetch, Side};
 use crate::store::engines::postgres::connection::{Question, get};
 use crate::store::engines::postgres::parameter::Column;
 use crate::store::engines::sql::columns::{SpecColumns, damaged, limit, need_code, need_of};
@@ -121,9 +121,36 @@ impl Tables {
         }
         Ok(specs)
     }
+}
 
+impl Graph for Tables {
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
+        let sql = match side {
+            Side::Dependency => DEPENDENTS,
+            Side::Dependent => DEPENDENCIES,
+        };
+        let rows = self.link.fetch(sql, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
+        let mut edges = rows.iter().map(read_edge).collect::<EngineResult<Vec<_>>>()?;
+        edges.sort_unstable();
+        edges.dedup();
+        Ok(edges)
+    }
+
+    fn dependents(
+        &mut self,
+        dependency: Seq,
+        after: Option<(Seq, Need)>,
+        max: usize,
+    ) -> EngineResult<Vec<Edge>> {
+        let (dependent, need) = after.map_or((i64::MIN, 0), |(seq, need)| (seq.0, need_code(need)));
+        let values = vec![dependency.0.into(), dependent.into(), need.into(), limit(max).into()];
+        self.link.fetch(DEPENDENTS_FROM, values)?.iter().map(read_edge).collect()
+    }
+}
+
+impl Prefetch for Tables {
     /// Reads the small specs of these jobs, for later use.
-    pub(in crate::store::engines::postgres) fn prefetch_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
+    fn expect_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
         let unread = seqs.iter().filter(|seq| !self.ahead.has_spec(**seq)).map(|seq| seq.0);
         let unread = Column::of(unread);
         if unread.is_empty() {
@@ -137,33 +164,6 @@ impl Tables {
             }
         }
         Ok(())
-    }
-
-    pub(in crate::store::engines::postgres) fn edges_of(
-        &mut self,
-        seqs: &[Seq],
-        side: Side,
-    ) -> EngineResult<Vec<Edge>> {
-        let sql = match side {
-            Side::Dependency => DEPENDENTS,
-            Side::Dependent => DEPENDENCIES,
-        };
-        let rows = self.link.fetch(sql, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
-        let mut edges = rows.iter().map(read_edge).collect::<EngineResult<Vec<_>>>()?;
-        edges.sort_unstable();
-        edges.dedup();
-        Ok(edges)
-    }
-
-    pub(in crate::store::engines::postgres) fn edges_from(
-        &mut self,
-        dependency: Seq,
-        after: Option<(Seq, Need)>,
-        max: usize,
-    ) -> EngineResult<Vec<Edge>> {
-        let (dependent, need) = after.map_or((i64::MIN, 0), |(seq, need)| (seq.0, need_code(need)));
-        let values = vec![dependency.0.into(), dependent.into(), need.into(), limit(max).into()];
-        self.link.fetch(DEPENDENTS_FROM, values)?.iter().map(read_edge).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 //! The rows of the audit trail, numbered without gaps: a number assigned in a failed commit is assigned again in the
-//! next. The hash chain over them is computed in `command/audit_chain.rs`.
+//! next. The hash chain over them is computed in `command/maintenance/audit_chain.rs`.
 
 use rusqlite::{Row, params};
 
@@ -8,7 +8,7 @@ use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
 use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
-use crate::store::engine::{EngineResult, RecordQuery};
+use crate::store::engine::{AuditLog, AuditLogMut, EngineResult, RecordQuery};
 use crate::store::engines::sql::columns::{damaged, event_code, limit, number};
 
 const APPEND: &str = "INSERT INTO audit (seq, event, alias, at, actor_type, actor_id, tenant, job, trace_id, context, queue, type) \
@@ -25,17 +25,6 @@ const BY_JOB: &str = "SELECT seq, event, alias, at, actor_type, actor_id, tenant
      AND (?11 IS NULL OR queue = ?11) AND (?12 IS NULL OR type = ?12) ORDER BY seq LIMIT ?8";
 
 impl<C: Holds> Tables<C> {
-    pub(in crate::store::engines::sqlite) fn append_records(
-        &mut self,
-        records: &mut [Record],
-    ) -> EngineResult<()> {
-        for record in &mut *records {
-            record.seq = self.meta.next_record;
-            self.meta.next_record += 1;
-        }
-        self.write_records(records)
-    }
-
     /// Inserts records with the numbers they have.
     pub(in crate::store::engines::sqlite) fn write_records(
         &mut self,
@@ -62,11 +51,10 @@ impl<C: Holds> Tables<C> {
         }
         Ok(())
     }
+}
 
-    pub(in crate::store::engines::sqlite) fn read_records(
-        &mut self,
-        query: &RecordQuery,
-    ) -> EngineResult<Vec<Record>> {
+impl<C: Holds> AuditLog for Tables<C> {
+    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
         let sql = if query.job.is_some() { BY_JOB } else { BY_NUMBER };
         let mut statement = prepare(self.connection.get(), sql)?;
         let mut rows = statement
@@ -90,6 +78,16 @@ impl<C: Holds> Tables<C> {
             records.push(read_record(row)?);
         }
         Ok(records)
+    }
+}
+
+impl<C: Holds> AuditLogMut for Tables<C> {
+    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
+        for record in &mut *records {
+            record.seq = self.meta.next_record;
+            self.meta.next_record += 1;
+        }
+        self.write_records(records)
     }
 }
 

@@ -1,18 +1,14 @@
-//! The chapters of the contract. Each method is implemented in the module named for it; this is only the list.
+//! The chapters of the contract that need several modules; the others are implemented in the module named for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Holds, Tables};
-use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Need, Payload, Seq, Spec, Tenant};
+use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Payload, Seq, Spec, Tenant};
 use crate::store::engine::{
-    AuditLog, AuditLogMut, ClaimOrder, CountChange, Counters, CountersMut, Counts, Document, DocumentKind,
-    DocumentRange, Documents, DocumentsMut, Edge, EngineResult, Export, Graph, GraphMut, Import, JobData,
-    JobDataQuery, JobDataTable, JobDataTableMut, JobDataWrite, JobTable, JobTableMut, Key, KeyChange,
-    KeyHolder, Keys, KeysMut, LaneCursor, NewRow, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side,
-    Write,
+    ClaimOrder, CountChange, Counters, CountersMut, Counts, Edge, EngineResult, Export, GraphMut, Import,
+    JobTable, JobTableMut, KeyChange, LaneCursor, NewRow, Read, ReadyIndex, SequenceNumbers, Write,
 };
 use crate::store::engines::sql::columns::limit;
 use crate::store::filter::{Found, Scan};
@@ -55,50 +51,6 @@ impl<C: Holds> ReadyIndex for Tables<C> {
     }
     fn set_aside(&mut self, key: ConcurrencyKey) -> EngineResult<Vec<JobRecord>> {
         self.first_aside(key)
-    }
-}
-
-impl<C: Holds> Keys for Tables<C> {
-    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
-        self.key_holders(keys)
-    }
-}
-
-impl<C: Holds> Graph for Tables<C> {
-    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
-        self.edges_of(seqs, side)
-    }
-    fn dependents(
-        &mut self,
-        dependency: Seq,
-        after: Option<(Seq, Need)>,
-        max: usize,
-    ) -> EngineResult<Vec<Edge>> {
-        self.edges_from(dependency, after, max)
-    }
-}
-
-impl<C: Holds> JobDataTable for Tables<C> {
-    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
-        self.read_job_data(query)
-    }
-}
-
-impl<C: Holds> Documents for Tables<C> {
-    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
-        self.read_document(kind, key)
-    }
-    fn configuration_version(&mut self) -> EngineResult<u64> {
-        Ok(self.meta.config_version)
-    }
-    fn documents_in(&mut self, kind: DocumentKind, range: DocumentRange<'_>) -> EngineResult<Vec<Document>> {
-        self.read_documents_in(kind, range)
-    }
-}
-
-impl<C: Holds> AuditLog for Tables<C> {
-    fn records(&mut self, query: &RecordQuery) -> EngineResult<Vec<Record>> {
-        self.read_records(query)
     }
 }
 
@@ -151,36 +103,9 @@ impl<C: Holds> JobTableMut for Tables<C> {
     }
 }
 
-impl<C: Holds> KeysMut for Tables<C> {
-    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
-        self.delete_keys(keys)
-    }
-    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
-        self.delete_expired_keys(now, max)
-    }
-}
-
 impl<C: Holds> GraphMut for Tables<C> {
     fn link(&mut self, edges: &[Edge]) -> EngineResult<()> {
         self.insert_edges(edges)
-    }
-}
-
-impl<C: Holds> JobDataTableMut for Tables<C> {
-    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
-        writes.iter().try_for_each(|write| self.put_job_data(write))
-    }
-}
-
-impl<C: Holds> DocumentsMut for Tables<C> {
-    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
-        self.write_document(kind, key, body)
-    }
-}
-
-impl<C: Holds> AuditLogMut for Tables<C> {
-    fn append(&mut self, records: &mut [Record]) -> EngineResult<()> {
-        self.append_records(records)
     }
 }
 

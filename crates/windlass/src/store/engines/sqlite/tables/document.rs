@@ -4,7 +4,7 @@
 use rusqlite::{ToSql, params};
 
 use super::{Holds, Tables, prepare, store_error};
-use crate::store::engine::{Document, DocumentKind, DocumentRange, EngineResult};
+use crate::store::engine::{Document, DocumentKind, DocumentRange, Documents, DocumentsMut, EngineResult};
 use crate::store::engines::sql::columns::{damaged, document_check, document_kind_code, limit};
 
 const FROM: &str =
@@ -14,26 +14,6 @@ const BETWEEN: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?
 const ONE: &str = "SELECT key, body, \"check\" FROM documents WHERE kind = ?1 AND key = ?2";
 
 impl<C: Holds> Tables<C> {
-    pub(in crate::store::engines::sqlite) fn read_documents_in(
-        &mut self,
-        kind: DocumentKind,
-        range: DocumentRange<'_>,
-    ) -> EngineResult<Vec<Document>> {
-        let (code, first, limit) = (document_kind_code(kind), range.first_key(), limit(range.limit));
-        match range.before {
-            Some(before) => self.documents_by(BETWEEN, kind, params![code, first, limit, before]),
-            None => self.documents_by(FROM, kind, params![code, first, limit]),
-        }
-    }
-
-    pub(in crate::store::engines::sqlite) fn read_document(
-        &mut self,
-        kind: DocumentKind,
-        key: &str,
-    ) -> EngineResult<Option<Document>> {
-        Ok(self.documents_by(ONE, kind, params![document_kind_code(kind), key])?.pop())
-    }
-
     fn documents_by(
         &self,
         sql: &str,
@@ -54,13 +34,28 @@ impl<C: Holds> Tables<C> {
         }
         Ok(documents)
     }
+}
 
-    pub(in crate::store::engines::sqlite) fn write_document(
-        &mut self,
-        kind: DocumentKind,
-        key: &str,
-        body: Option<&[u8]>,
-    ) -> EngineResult<()> {
+impl<C: Holds> Documents for Tables<C> {
+    fn document(&mut self, kind: DocumentKind, key: &str) -> EngineResult<Option<Document>> {
+        Ok(self.documents_by(ONE, kind, params![document_kind_code(kind), key])?.pop())
+    }
+
+    fn configuration_version(&mut self) -> EngineResult<u64> {
+        Ok(self.meta.config_version)
+    }
+
+    fn documents_in(&mut self, kind: DocumentKind, range: DocumentRange<'_>) -> EngineResult<Vec<Document>> {
+        let (code, first, limit) = (document_kind_code(kind), range.first_key(), limit(range.limit));
+        match range.before {
+            Some(before) => self.documents_by(BETWEEN, kind, params![code, first, limit, before]),
+            None => self.documents_by(FROM, kind, params![code, first, limit]),
+        }
+    }
+}
+
+impl<C: Holds> DocumentsMut for Tables<C> {
+    fn put_document(&mut self, kind: DocumentKind, key: &str, body: Option<&[u8]>) -> EngineResult<()> {
         let put = "INSERT OR REPLACE INTO documents (kind, key, \"check\", body) VALUES (?1, ?2, ?3, ?4)";
         let remove = "DELETE FROM documents WHERE kind = ?1 AND key = ?2";
         match body {

@@ -6,7 +6,9 @@ use rusqlite::params;
 
 use super::{Holds, Tables, prepare, store_error};
 use crate::job::Seq;
-use crate::store::engine::{EngineResult, JobData, JobDataQuery, JobDataWrite};
+use crate::store::engine::{
+    EngineResult, JobData, JobDataQuery, JobDataTable, JobDataTableMut, JobDataWrite,
+};
 use crate::store::engines::sql::columns::{damaged, job_data_check, job_data_kind_code, limit, number};
 
 const ALL_NAMES: &str = "SELECT name, number, \"check\", body FROM facets WHERE seq = ?1 AND kind = ?2 \
@@ -18,10 +20,28 @@ const PUT: &str = "INSERT OR REPLACE INTO facets (seq, kind, name, number, \"che
 const DROP: &str = "DELETE FROM facets WHERE seq = ?1 AND kind = ?2 AND name = ?3 AND number = ?4";
 
 impl<C: Holds> Tables<C> {
-    pub(in crate::store::engines::sqlite) fn read_job_data(
+    pub(in crate::store::engines::sqlite) fn put_job_data(
         &mut self,
-        query: JobDataQuery<'_>,
-    ) -> EngineResult<Vec<JobData>> {
+        write: &JobDataWrite,
+    ) -> EngineResult<()> {
+        match write {
+            JobDataWrite::Put(data) => {
+                let (Seq(seq), kind) = (data.seq, job_data_kind_code(data.kind));
+                let check = job_data_check(seq, kind, &data.name, data.number, &data.body);
+                prepare(self.connection.get(), PUT)?
+                    .execute(params![seq, kind, data.name, number(data.number), check, &*data.body])
+                    .map(drop)
+            }
+            JobDataWrite::Drop { seq, kind, name, number: at } => prepare(self.connection.get(), DROP)?
+                .execute(params![seq.0, job_data_kind_code(*kind), name, number(*at)])
+                .map(drop),
+        }
+        .map_err(store_error)
+    }
+}
+
+impl<C: Holds> JobDataTable for Tables<C> {
+    fn job_data(&mut self, query: JobDataQuery<'_>) -> EngineResult<Vec<JobData>> {
         let (seq, kind) = (query.seq.0, job_data_kind_code(query.kind));
         let (above, max) = (query.above.map_or(-1, number), limit(query.limit));
         let mut statement =
@@ -49,23 +69,10 @@ impl<C: Holds> Tables<C> {
         }
         Ok(job_data)
     }
+}
 
-    pub(in crate::store::engines::sqlite) fn put_job_data(
-        &mut self,
-        write: &JobDataWrite,
-    ) -> EngineResult<()> {
-        match write {
-            JobDataWrite::Put(data) => {
-                let (Seq(seq), kind) = (data.seq, job_data_kind_code(data.kind));
-                let check = job_data_check(seq, kind, &data.name, data.number, &data.body);
-                prepare(self.connection.get(), PUT)?
-                    .execute(params![seq, kind, data.name, number(data.number), check, &*data.body])
-                    .map(drop)
-            }
-            JobDataWrite::Drop { seq, kind, name, number: at } => prepare(self.connection.get(), DROP)?
-                .execute(params![seq.0, job_data_kind_code(*kind), name, number(*at)])
-                .map(drop),
-        }
-        .map_err(store_error)
+impl<C: Holds> JobDataTableMut for Tables<C> {
+    fn write_job_data(&mut self, writes: &[JobDataWrite]) -> EngineResult<()> {
+        writes.iter().try_for_each(|write| self.put_job_data(write))
     }
 }

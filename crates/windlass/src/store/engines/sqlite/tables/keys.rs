@@ -6,7 +6,7 @@ use super::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobType, Tenant};
-use crate::store::engine::{EngineResult, Key, KeyHolder};
+use crate::store::engine::{EngineResult, Key, KeyHolder, Keys, KeysMut};
 use crate::store::engines::sql::columns::{
     KeyRow, damaged, key_check, key_columns, key_kind_of, limit, state_code_of,
 };
@@ -21,20 +21,6 @@ const EXPIRED: &str = "SELECT kind, tenant, type, key, seq, expires_at, \"check\
      WHERE ended IS NOT NULL AND expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
 impl<C: Holds> Tables<C> {
-    pub(in crate::store::engines::sqlite) fn key_holders(
-        &mut self,
-        keys: &[Key],
-    ) -> EngineResult<Vec<Option<KeyHolder>>> {
-        let mut statement = prepare(self.connection.get(), HOLDER)?;
-        let mut found = Vec::with_capacity(keys.len());
-        for key in keys {
-            let mut rows = statement.query(key_columns(key)).map_err(store_error)?;
-            let row = rows.next().map_err(store_error)?;
-            found.push(row.map(|row| holder_at(row, 0, key_columns(key))).transpose()?);
-        }
-        Ok(found)
-    }
-
     pub(in crate::store::engines::sqlite) fn put_keys(
         &mut self,
         keys: &[(Key, KeyHolder)],
@@ -56,8 +42,23 @@ impl<C: Holds> Tables<C> {
         }
         Ok(())
     }
+}
 
-    pub(in crate::store::engines::sqlite) fn delete_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
+impl<C: Holds> Keys for Tables<C> {
+    fn keyed(&mut self, keys: &[Key]) -> EngineResult<Vec<Option<KeyHolder>>> {
+        let mut statement = prepare(self.connection.get(), HOLDER)?;
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            let mut rows = statement.query(key_columns(key)).map_err(store_error)?;
+            let row = rows.next().map_err(store_error)?;
+            found.push(row.map(|row| holder_at(row, 0, key_columns(key))).transpose()?);
+        }
+        Ok(found)
+    }
+}
+
+impl<C: Holds> KeysMut for Tables<C> {
+    fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()> {
         let mut statement = prepare(self.connection.get(), DROP)?;
         for key in keys {
             statement.execute(key_columns(key)).map_err(store_error)?;
@@ -65,11 +66,7 @@ impl<C: Holds> Tables<C> {
         Ok(())
     }
 
-    pub(in crate::store::engines::sqlite) fn delete_expired_keys(
-        &mut self,
-        now: Timestamp,
-        max: usize,
-    ) -> EngineResult<usize> {
+    fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize> {
         let mut expired = Vec::new();
         {
             let mut statement = prepare(self.connection.get(), EXPIRED)?;
@@ -78,7 +75,7 @@ impl<C: Holds> Tables<C> {
                 expired.push(read_key(row)?.0);
             }
         }
-        self.delete_keys(&expired)?;
+        self.release_keys(&expired)?;
         Ok(expired.len())
     }
 }

@@ -6,7 +6,7 @@ use super::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
 use crate::job::{JobMetadata, JobState, Seq};
 use crate::store::documents::config::parse;
-use crate::store::engine::{EngineResult, Key, KeyKind};
+use crate::store::engine::{EngineResult, Key, KeyKind, Keys, KeysMut};
 use crate::store::engines::sql::page::state_of;
 
 /// References to a job other than by its sequence number, read before the job is removed.
@@ -61,11 +61,11 @@ impl<C: Holds> Tables<C> {
             let lane = self.interned.lane(self.connection.get(), traces.lane)?;
             let (tenant, job_type) = (lane.tenant.clone(), lane.job_type.clone());
             let key = Key { kind, tenant, job_type, text: text.clone() };
-            let holder = self.key_holders(std::slice::from_ref(&key))?.pop().flatten();
+            let holder = self.keyed(std::slice::from_ref(&key))?.pop().flatten();
             if let Some(holder) = holder.filter(|holder| holder.seq == seq) {
                 match holder.outlive(traces.state, now) {
                     Some(kept) => self.put_keys(&[(key, kept)])?,
-                    None => self.delete_keys(&[key])?,
+                    None => self.release_keys(&[key])?,
                 }
             }
         }

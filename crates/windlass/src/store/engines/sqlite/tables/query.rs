@@ -9,7 +9,7 @@ use rusqlite::Rows;
 use super::row::{read_job, read_spec};
 use super::{Holds, Tables, prepare, store_error};
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
-use crate::store::engine::{Edge, EngineResult, Side};
+use crate::store::engine::{Edge, EngineResult, Graph, Side};
 use crate::store::engines::sql::columns::{damaged, limit, need_code, need_of};
 
 const BY_ID: &str = "SELECT seq, id, lane, policy, record FROM hot WHERE id = ?1";
@@ -67,12 +67,10 @@ impl<C: Holds> Tables<C> {
         }
         Ok(specs)
     }
+}
 
-    pub(in crate::store::engines::sqlite) fn edges_of(
-        &mut self,
-        seqs: &[Seq],
-        side: Side,
-    ) -> EngineResult<Vec<Edge>> {
+impl<C: Holds> Graph for Tables<C> {
+    fn edges(&mut self, seqs: &[Seq], side: Side) -> EngineResult<Vec<Edge>> {
         let sql = match side {
             Side::Dependency => DEPENDENTS,
             Side::Dependent => DEPENDENCIES,
@@ -87,7 +85,7 @@ impl<C: Holds> Tables<C> {
         Ok(edges)
     }
 
-    pub(in crate::store::engines::sqlite) fn edges_from(
+    fn dependents(
         &mut self,
         dependency: Seq,
         after: Option<(Seq, Need)>,

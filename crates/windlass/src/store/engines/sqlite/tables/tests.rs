@@ -23,7 +23,7 @@ use crate::error::OpenError;
 use crate::job::{
     Category, ConcurrencyKey, ErrorCause, ErrorRecord, Fence, JobFlags, JobId, JobMetadata, JobRecord,
     JobState, JobType, Lane, Lease, Need, Parent, Payload, Policy, Priority, Progress, QueueName, RareFields,
-    Seq, Spec, SuspendMode, Suspension, Tenant, TraceId, Wait, WorkerId, acts_at,
+    Seq, Spec, StreamTotals, SuspendMode, Suspension, Tenant, TraceId, Wait, WorkerId, acts_at,
 };
 use crate::store::engine::{
     AuditLog, AuditLogMut, ClaimOrder, CountChange, Counters, CountersMut, Document, DocumentKind,
@@ -105,19 +105,7 @@ fn plain_job(seq: i64) -> JobRecord {
 }
 
 fn plain_spec() -> Spec {
-    Spec {
-        payload: Payload::json("{}"),
-        idempotency_key: None,
-        unique_key: None,
-        concurrency_key: None,
-        metadata: JobMetadata::default(),
-        owner: "me".into(),
-        traceparent: None,
-        tracestate: None,
-        baggage: None,
-        after: Vec::new(),
-        after_any: Vec::new(),
-    }
+    Spec { payload: Payload::json("{}"), owner: "me".into(), ..Spec::unknown() }
 }
 
 fn metadata(correlation_id: &str, tags: &[(&str, &str)]) -> JobMetadata {

@@ -1,7 +1,7 @@
 //! How PostgreSQL finds the rows of keys.
 
 use super::*;
-use crate::store::engines::postgres::address::Address;
+use crate::store::engines::postgres::connection::address::Address;
 use crate::store::engines::postgres::connection::{Connection, get};
 use crate::store::engines::postgres::migrate::{migrate, tests::cluster};
 

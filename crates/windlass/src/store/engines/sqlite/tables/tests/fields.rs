@@ -65,6 +65,14 @@ fn full_details() -> RareFields {
         checkpoint_bytes: 57,
         owner_key: Some("00000000000000a8".parse().unwrap()),
         groups: 45,
+        stream: Some(StreamTotals {
+            last: 58,
+            dropped: 59,
+            bytes: 60,
+            attempt: 61,
+            of_attempt: 62,
+            is_interrupted: true,
+        }),
     }
 }
 

@@ -1,0 +1,362 @@
+//! `windlass alerts`: tell a receiver when dead letters, delays, failures, missed schedules or a wrong clock need attention.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use windlass::alert::{AlertFormat, AlertStatus};
+use windlass::clock::Timestamp;
+use windlass::job::{JobType, QueueName, Tenant};
+use windlass_api::alert::{ActedAlert, AlertBody, AlertPauseBody, AlertView, ConditionWord};
+use windlass_api::expires::Expiry;
+use windlass_api::job::Job;
+use windlass_api::text::Text;
+use windlass_api::time::Span;
+
+use crate::commands::jobs::actions::confirmed;
+use crate::commands::manage::operations::finish;
+use crate::connection::client::Call;
+use crate::connection::connect::ConnectArgs;
+use crate::error::Failure;
+use crate::exit_code::Exit;
+use crate::output::color::{Colour, Paint};
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{ago, or_dash, word};
+use crate::output::{self, escaped};
+
+/// Arguments of `alerts`; lists alerts if no subcommand is given.
+#[derive(Args)]
+pub(crate) struct AlertsArgs {
+    #[command(subcommand)]
+    command: Option<AlertsCommand>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+#[derive(Subcommand)]
+enum AlertsCommand {
+    /// List alerts with their state
+    List(ConnectArgs),
+    /// Show an alert
+    Show(NamedArgs),
+    /// Create an alert, or change it; values that are not given stay
+    Set(Box<SetArgs>),
+    /// Pause an alert: it keeps its state and sends nothing
+    Pause {
+        /// Reason, for other operators
+        #[arg(long)]
+        reason: Option<String>,
+        /// Resume automatically after this time
+        #[arg(long, value_name = "DURATION")]
+        expires: Option<Span>,
+        #[command(flatten)]
+        named: NamedArgs,
+    },
+    /// Resume an alert
+    Resume(NamedArgs),
+    /// Send a sample message; prints the id of the job that delivers it
+    Test(NamedArgs),
+    /// Delete an alert; nothing is sent about it
+    Delete {
+        /// Do not ask for confirmation
+        #[arg(long, short)]
+        yes: bool,
+        #[command(flatten)]
+        named: NamedArgs,
+    },
+}
+
+#[derive(Args)]
+struct NamedArgs {
+    /// The alert
+    name: String,
+    /// Of this tenant, for keys that can see several; about all tenants if not given
+    #[arg(long, value_name = "TENANT")]
+    tenant: Option<Text<Tenant>>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What to watch, and whom to tell.
+#[derive(Args)]
+struct SetArgs {
+    /// What it watches: `dead_letters`, `oldest_ready`, `failure_rate`, `schedule_missed`, `clock_offset`
+    #[arg(long, value_name = "CONDITION", value_parser = choice::<ConditionWord>)]
+    on: Option<ConditionWord>,
+    /// Threshold of `dead_letters` (a number) and `failure_rate` (percent)
+    #[arg(long, value_name = "NUMBER")]
+    more_than: Option<u64>,
+    /// Threshold of `oldest_ready` and `clock_offset`
+    #[arg(long, value_name = "DURATION")]
+    longer_than: Option<Span>,
+    /// Time over which `dead_letters`, `failure_rate` and `schedule_missed` count
+    #[arg(long, value_name = "DURATION")]
+    within: Option<Span>,
+    /// Fewest attempts for `failure_rate`
+    #[arg(long, value_name = "NUMBER")]
+    min_attempts: Option<u64>,
+    /// Only jobs of this queue
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<Text<QueueName>>,
+    /// Only jobs of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    job_type: Option<Text<JobType>>,
+    /// URL that its messages are sent to
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+    /// Format of its messages: webhook, slack
+    #[arg(long, value_name = "FORMAT", value_parser = choice::<AlertFormat>)]
+    format: Option<AlertFormat>,
+    /// How long the condition must hold before it fires
+    #[arg(long, value_name = "DURATION")]
+    pending_for: Option<Span>,
+    /// How long the condition must not hold before it resolves
+    #[arg(long, value_name = "DURATION")]
+    keep_firing_for: Option<Span>,
+    /// How often the message is repeated while it fires
+    #[arg(long, value_name = "DURATION")]
+    repeat_interval: Option<Span>,
+    #[command(flatten)]
+    named: NamedArgs,
+}
+
+/// One of the API's words.
+fn choice<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+impl SetArgs {
+    /// The request: the alert so far with the given flags applied.
+    fn body(&self, current: Option<AlertView>) -> anyhow::Result<AlertBody> {
+        let mut body = match (current, self.on) {
+            (Some(current), _) => AlertBody::from(current),
+            (None, Some(condition)) => AlertBody {
+                condition,
+                more_than: None,
+                longer_than: None,
+                within: None,
+                min_attempts: None,
+                queue: None,
+                r#type: None,
+                url: self.to.clone().ok_or_else(|| Failure::usage("who is told? give --to URL"))?,
+                format: None,
+                pending_for: None,
+                keep_firing_for: None,
+                repeat_interval: None,
+            },
+            (None, None) => return Err(Failure::usage("what does it watch? give --on CONDITION")),
+        };
+        // Thresholds of another condition mean nothing for this one.
+        if let Some(condition) = self.on.filter(|condition| *condition != body.condition) {
+            let (more_than, longer_than, within, min_attempts) = (None, None, None, None);
+            body = AlertBody { condition, more_than, longer_than, within, min_attempts, ..body };
+        }
+        body.more_than = self.more_than.or(body.more_than);
+        body.longer_than = self.longer_than.or(body.longer_than);
+        body.within = self.within.or(body.within);
+        body.min_attempts = self.min_attempts.or(body.min_attempts);
+        body.queue = self.queue.clone().or(body.queue);
+        body.r#type = self.job_type.clone().or(body.r#type);
+        body.url = self.to.clone().unwrap_or(body.url);
+        body.format = self.format.or(body.format);
+        body.pending_for = self.pending_for.or(body.pending_for);
+        body.keep_firing_for = self.keep_firing_for.or(body.keep_firing_for);
+        body.repeat_interval = self.repeat_interval.or(body.repeat_interval);
+        Ok(body)
+    }
+}
+
+pub(crate) async fn alerts(args: &AlertsArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None => list(&args.connect).await,
+        Some(AlertsCommand::List(connect)) => list(connect).await,
+        Some(AlertsCommand::Show(named)) => {
+            let client = named.connect.client()?;
+            let found = client.show(at(Call::get(&["alerts", &named.name]), named)).await?;
+            print_alert(found.as_ref(), client.now())
+        }
+        Some(AlertsCommand::Set(args)) => set(args).await,
+        Some(AlertsCommand::Pause { named, reason, expires }) => {
+            let body = AlertPauseBody { reason: reason.clone(), expires: expires.map(Expiry::After) };
+            act(named, Call::post(&["alerts", &named.name, "pause"]).json(&body)).await
+        }
+        Some(AlertsCommand::Resume(named)) => {
+            act(named, Call::post(&["alerts", &named.name, "resume"])).await
+        }
+        Some(AlertsCommand::Test(named)) => {
+            let call = at(Call::post(&["alerts", &named.name, "test"]), named);
+            if let Some(job) = named.connect.client()?.show::<Job>(call).await? {
+                output::line(&job.id.to_string())?;
+            }
+            Ok(Exit::Done.into())
+        }
+        Some(AlertsCommand::Delete { named, yes }) => delete(named, *yes).await,
+    }
+}
+
+fn at(call: Call, named: &NamedArgs) -> Call {
+    call.query_if("tenant", named.tenant.as_ref().map(|tenant| tenant.0.as_str()))
+}
+
+async fn act(named: &NamedArgs, call: Call) -> anyhow::Result<ExitCode> {
+    let client = named.connect.client()?;
+    let acted = client.show::<ActedAlert>(at(call, named)).await?;
+    print_alert(acted.as_ref().map(|acted| &acted.alert), client.now())
+}
+
+async fn delete(named: &NamedArgs, yes: bool) -> anyhow::Result<ExitCode> {
+    let client = named.connect.client()?;
+    if !yes && !confirmed(&format!("delete alert {}?", escaped(&named.name)))? {
+        output::note("nothing was changed");
+        return Ok(Exit::No.into());
+    }
+    client.send(at(Call::delete(&["alerts", &named.name]), named)).await?;
+    if named.connect.json {
+        output::json(&json!({"name": named.name, "deleted": true}))?;
+    } else {
+        output::note(&format!("{} is deleted", escaped(&named.name)));
+    }
+    Ok(Exit::Done.into())
+}
+
+async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
+    let (client, named) = (args.named.connect.client()?, &args.named);
+    let found = client.ask::<AlertView>(at(Call::get(&["alerts", &named.name]), named)).await;
+    let current = match found {
+        Ok(current) => Some(current),
+        Err(failure) if failure.exit() == Exit::NotFound => None,
+        Err(failure) => return Err(failure.into()),
+    };
+    // The one that was found, also if its tenant was not given.
+    let tenant = current.as_ref().and_then(|current| current.tenant.clone()).or(named.tenant.clone());
+    let call = Call::put(&["alerts", &named.name]).json(&args.body(current)?);
+    let call = call.query_if("tenant", tenant.as_ref().map(|tenant| tenant.0.as_str()));
+    let acted = client.show::<ActedAlert>(call).await?;
+    print_alert(acted.as_ref().map(|acted| &acted.alert), client.now())
+}
+
+async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
+    let client = connect.client()?;
+    let Some(alerts) = client.show_all::<AlertView>("alerts").await? else { return Ok(Exit::Done.into()) };
+    let mut table = Table::new(vec![
+        Column::new("ALERT", 0).cut(10),
+        Column::new("STATE", 1),
+        Column::new("SINCE", 3),
+        Column::new("VALUE", 4),
+        Column::new("FIRES ON", 2).cut(16),
+        Column::new("TO", 5).cut(10),
+    ]);
+    let now = client.now();
+    for alert in alerts {
+        table.row(vec![
+            alert.name.to_string().into(),
+            state(&alert),
+            ago(alert.since, now).into(),
+            or_dash(alert.value.as_ref()).into(),
+            alert.description.clone().into(),
+            host(&alert.url).to_owned().into(),
+        ]);
+    }
+    finish(&table, "no alerts; `windlass alerts set NAME --on dead_letters --to URL` creates one")
+}
+
+/// The state of an alert as a cell.
+fn state(alert: &AlertView) -> Cell {
+    match (&alert.paused, alert.state) {
+        (Some(_), _) => Cell::painted("paused".to_owned(), Some(Colour::Warning)),
+        (None, AlertStatus::Firing) => Cell::painted("firing".to_owned(), Some(Colour::Bad)),
+        (None, AlertStatus::Ok) => "ok".into(),
+    }
+}
+
+/// The host of a URL: its path may contain a secret, which does not belong on a screen.
+fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// Prints an alert; nothing if it was printed as JSON.
+fn print_alert(alert: Option<&AlertView>, now: Timestamp) -> anyhow::Result<ExitCode> {
+    let Some(alert) = alert else { return Ok(Exit::Done.into()) };
+    let paint = Paint::for_data();
+    let mut text = format!("{}\n", paint.strong(&escaped(alert.name.0.as_str())));
+    let mut fact = |name: &str, value: String| {
+        let _always_fits = writeln!(text, "{}  {}", paint.faint(&format!("{name:>10}")), escaped(&value));
+    };
+    let value = alert.value.as_ref().map_or_else(String::new, |value| format!(", with {value}"));
+    fact("state", format!("{} since {}{value}", word(&alert.state), ago(alert.since, now)));
+    fact("fires on", alert.description.clone());
+    let pending = format!("after {}, resolves after {}", alert.pending_for, alert.keep_firing_for);
+    fact("fires", pending);
+    fact("repeats", alert.repeat_interval.map_or_else(|| "never".to_owned(), |span| format!("every {span}")));
+    fact("to", format!("{} as {}", host(&alert.url), word(&alert.format)));
+    if let Some(job) = &alert.last_delivery {
+        fact("delivery", job.to_string());
+    }
+    if let Some(pause) = &alert.paused {
+        let reason = pause.reason.as_deref().unwrap_or_default();
+        fact("paused", format!("{} by {} {reason}", ago(pause.at, now), pause.by));
+    }
+    output::text(&text)?;
+    Ok(Exit::Done.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        set: SetArgs,
+    }
+
+    fn body(flags: &[&str], current: Option<AlertView>) -> anyhow::Result<Value> {
+        let flags = Flags::try_parse_from([&["windlass", "dead"], flags].concat())?;
+        Ok(serde_json::to_value(flags.set.body(current)?)?)
+    }
+
+    fn current() -> AlertView {
+        let view = json!({"name": "dead", "tenant": null, "condition": "dead_letters", "more_than": 10,
+            "longer_than": null, "within": "10m", "min_attempts": null, "queue": "mail", "type": null,
+            "description": "", "url": "https://example.com/a", "redacted": false, "format": "slack",
+            "pending_for": "0s", "keep_firing_for": "5m", "repeat_interval": null, "state": "ok",
+            "since": "2030-01-31T12:00:00Z", "turning_since": null, "value": null, "notified_at": null,
+            "last_delivery": null, "paused": null, "created_at": "2030-01-31T12:00:00Z",
+            "updated_at": "2030-01-31T12:00:00Z", "updated_by": "me", "added_later": 1});
+        serde_json::from_value(view).unwrap()
+    }
+
+    #[test]
+    fn a_change_keeps_what_is_not_given() {
+        let changed = body(&["--more-than", "3", "--repeat-interval", "4h"], Some(current())).unwrap();
+        assert_eq!((&changed["more_than"], &changed["within"]), (&json!(3), &json!("10m")));
+        assert_eq!((&changed["queue"], &changed["format"]), (&json!("mail"), &json!("slack")));
+        assert_eq!(
+            (&changed["repeat_interval"], &changed["url"]),
+            (&json!("4h"), &json!("https://example.com/a"))
+        );
+        let other = body(&["--on", "oldest_ready", "--longer-than", "5m"], Some(current())).unwrap();
+        assert_eq!((other.get("more_than"), other.get("within")), (None, None));
+        assert_eq!((&other["condition"], &other["longer_than"]), (&json!("oldest_ready"), &json!("5m")));
+    }
+
+    #[test]
+    fn a_new_alert_has_a_condition_and_a_receiver() {
+        let new = body(&["--on", "dead_letters", "--to", "https://example.com/a"], None).unwrap();
+        assert_eq!(new, json!({"condition": "dead_letters", "url": "https://example.com/a"}));
+        assert!(body(&["--to", "https://example.com/a"], None).is_err());
+        assert!(body(&["--on", "dead_letters"], None).is_err());
+        assert!(body(&["--on", "bad_weather", "--to", "https://example.com/a"], None).is_err());
+    }
+
+    #[test]
+    fn only_the_host_of_a_url_is_shown() {
+        assert_eq!(host("https://hooks.example.com:8443/services/SECRET?a"), "hooks.example.com:8443");
+    }
+}

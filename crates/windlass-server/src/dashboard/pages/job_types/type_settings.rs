@@ -1,0 +1,195 @@
+//! The settings of a type, in the words of someone who runs jobs: how many at once, how often they are tried, how long they
+//! may take and how long they are kept.
+
+use axum::extract::Path;
+use axum::response::Response;
+use windlass::job::{JobState, Priority, RetryPolicy};
+use windlass::settings::TypeSettings;
+use windlass::settings::patch::{Field, SettingsPatch, TimeoutsPatch, TypePatch};
+use windlass::settings::preview::ProposedLimit;
+use windlass::store::documents::minute_stats::Minute;
+
+use super::{back, name_of};
+use crate::dashboard::page::PageError;
+use crate::dashboard::pages::queues::limit_preview::{PreviewView, of_limit};
+use crate::dashboard::pages::queues::{plain, rate};
+use crate::dashboard::parts::format::exact;
+use crate::dashboard::requests::context::FormContext;
+use crate::dashboard::requests::form::Fields;
+use crate::dashboard::requests::settings_form::{self, is_touched, parse_integer};
+
+/// A field of the form.
+pub(in crate::dashboard) struct SettingField {
+    pub(in crate::dashboard) name: String,
+    pub(in crate::dashboard) label: String,
+    pub(in crate::dashboard) value: String,
+    /// What applies if it is empty.
+    pub(in crate::dashboard) otherwise: &'static str,
+    pub(in crate::dashboard) is_number: bool,
+}
+
+/// Fields that belong together.
+pub(in crate::dashboard) struct SettingGroup {
+    pub(in crate::dashboard) title: &'static str,
+    pub(in crate::dashboard) fields: Vec<SettingField>,
+}
+
+/// The settings of a type as form values.
+pub(in crate::dashboard) struct TypeSettingsView {
+    pub(in crate::dashboard) groups: Vec<SettingGroup>,
+    /// The names of events, which the command line and the API set.
+    pub(in crate::dashboard) events: Option<(String, String)>,
+    pub(in crate::dashboard) preview: PreviewView,
+}
+
+fn text(name: &str, label: &str, value: Option<String>, otherwise: &'static str) -> SettingField {
+    let (name, label) = (name.to_owned(), label.to_owned());
+    SettingField { name, label, value: value.unwrap_or_default(), otherwise, is_number: false }
+}
+
+fn number(name: &str, label: &str, value: Option<u64>, otherwise: &'static str) -> SettingField {
+    SettingField { is_number: true, ..text(name, label, value.map(|value| value.to_string()), otherwise) }
+}
+
+impl TypeSettingsView {
+    pub(in crate::dashboard) fn of(settings: &TypeSettings, hour: &[Minute]) -> TypeSettingsView {
+        let (retry, timeouts) = (settings.retry.as_ref(), &settings.timeouts);
+        let limits = vec![
+            number("max_running", "Running at once", settings.max_running, "no limit"),
+            number("rate_count", "Starts, at most", settings.rate.map(|rate| rate.count), "no limit"),
+            text("rate_per", "within", settings.rate.map(|rate| exact(rate.per)), "such as 1s, 1m"),
+        ];
+        let attempts = retry.map(|retry| u64::from(retry.max_attempts));
+        let retries = vec![
+            number("attempts", "Attempts, with the first", attempts, "3"),
+            text("initial_delay", "First retry after", retry.map(|retry| exact(retry.initial_delay)), "1s"),
+            text(
+                "max_delay",
+                "Longest time between retries",
+                retry.map(|retry| exact(retry.max_delay)),
+                "1h",
+            ),
+            text("priority", "Priority", settings.priority.map(|value| value.to_string()), "normal"),
+        ];
+        let times = vec![
+            text("execution", "An attempt may take", timeouts.execution.map(exact), "queue's or 5m"),
+            text(
+                "max_execution",
+                "No job may ask for more than",
+                timeouts.max_execution.map(exact),
+                "no limit",
+            ),
+            text("lease", "Lost without a heartbeat for", timeouts.lease.map(exact), "queue's or 1m"),
+            text("start", "Must start within", timeouts.start.map(exact), "no limit"),
+            text("lifetime", "Must be over within", timeouts.lifetime.map(exact), "queue's or 7d"),
+        ];
+        let kept = JobState::FINAL.map(|state| {
+            let value = settings.retention.of(state).map(exact);
+            text(
+                &format!("retention_{state}"),
+                &format!("Keep {} for", plain(state)),
+                value,
+                "queue's or server's",
+            )
+        });
+        let limit = ProposedLimit { max_running: settings.max_running, rate: settings.rate };
+        let event = |name: &Option<String>| name.clone().unwrap_or_default();
+        let events = (event(&settings.success_event), event(&settings.exhausted_event));
+        TypeSettingsView {
+            groups: vec![
+                SettingGroup { title: "Limits", fields: limits },
+                SettingGroup { title: "Retries", fields: retries },
+                SettingGroup { title: "Times", fields: times },
+                SettingGroup { title: "After the end", fields: kept.into() },
+            ],
+            events: (events != (String::new(), String::new())).then_some(events),
+            preview: of_limit(&limit, hour),
+        }
+    }
+
+    pub(in crate::dashboard) fn is_default(&self) -> bool {
+        self.groups.iter().flat_map(|group| &group.fields).all(|field| field.value.is_empty())
+    }
+}
+
+/// The retry policy: fields that are not touched stay; without any of its values there is none.
+fn retry(form: &Fields, current: Option<&RetryPolicy>) -> Result<Field<RetryPolicy>, PageError> {
+    let names = ["attempts", "initial_delay", "max_delay"];
+    if !names.iter().any(|name| is_touched(form, name)) {
+        return Ok(Field::Keep);
+    }
+    if names.iter().all(|name| form.get(name).is_none()) {
+        return Ok(Field::Clear);
+    }
+    let mut policy = current.cloned().unwrap_or_default();
+    if is_touched(form, "attempts") {
+        let attempts = form.get("attempts").map(|text| parse_integer("attempts", text)).transpose()?;
+        let attempts = attempts.unwrap_or(RetryPolicy::default().max_attempts.into());
+        policy.max_attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+    }
+    if is_touched(form, "initial_delay") {
+        policy.initial_delay =
+            form.duration("initial_delay")?.unwrap_or(RetryPolicy::default().initial_delay);
+    }
+    if is_touched(form, "max_delay") {
+        policy.max_delay = form.duration("max_delay")?.unwrap_or(RetryPolicy::default().max_delay);
+    }
+    Ok(Field::Set(policy))
+}
+
+fn priority(form: &Fields) -> Result<Field<Priority>, PageError> {
+    settings_form::field(form, "priority", |text| {
+        text.parse().map_err(|problem| PageError::invalid(format!("priority: {problem}")))
+    })
+}
+
+/// `POST /types/{name}/settings`
+pub(in crate::dashboard) async fn configure(
+    Path(name): Path<String>,
+    context: FormContext,
+) -> Result<Response, PageError> {
+    let FormContext { board, visitor, form } = &context;
+    let job_type = name_of(&name)?;
+    let config = board.store().config(&visitor.caller).await?;
+    let current = config.types.get(&job_type).and_then(|settings| settings.retry.as_ref());
+    let patch = TypePatch {
+        max_running: settings_form::number(form, "max_running")?,
+        rate: rate(form)?,
+        retry: retry(form, current)?,
+        priority: priority(form)?,
+        timeouts: Field::Set(TimeoutsPatch {
+            execution: settings_form::duration(form, "execution")?,
+            max_execution: settings_form::duration(form, "max_execution")?,
+            lease: settings_form::duration(form, "lease")?,
+            start: settings_form::duration(form, "start")?,
+            lifetime: settings_form::duration(form, "lifetime")?,
+        }),
+        retention: settings_form::retention(form)?,
+        ..TypePatch::default()
+    };
+    Ok(back(&name, context.save(SettingsPatch::Type(job_type, patch)).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_retry_policy_keeps_what_is_not_touched() {
+        let policy = RetryPolicy { jitter: 0.5, ..RetryPolicy::standard() };
+        let read =
+            |text: &str, current: Option<&RetryPolicy>| retry(&Fields::parse(text.as_bytes()), current).ok();
+        let shown = "was_attempts=3&was_initial_delay=1s&was_max_delay=1h&initial_delay=1s&max_delay=1h";
+        assert_eq!(read(&format!("{shown}&attempts=3"), Some(&policy)), Some(Field::Keep));
+        let changed = RetryPolicy { max_attempts: 9, ..policy.clone() };
+        assert_eq!(read(&format!("{shown}&attempts=9"), Some(&policy)), Some(Field::Set(changed)));
+        let new = RetryPolicy { initial_delay: Duration::from_secs(5), ..RetryPolicy::standard() };
+        assert_eq!(read("initial_delay=5s&was_initial_delay=", None), Some(Field::Set(new)));
+        let emptied =
+            "attempts=&was_attempts=3&initial_delay=&was_initial_delay=1s&max_delay=&was_max_delay=1h";
+        assert_eq!(read(emptied, Some(&policy)), Some(Field::Clear));
+        assert_eq!(read("attempts=many&was_attempts=3", Some(&policy)), None);
+    }
+}

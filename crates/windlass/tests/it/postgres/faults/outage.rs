@@ -1,0 +1,104 @@
+//! Servers that restart, crash, and are replaced by their standby, under several nodes. Callers wait; what was answered stays.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::task::JoinSet;
+use windlass::error::OpenError;
+use windlass::store::Store;
+use windlass::store::environment::StoreOptions;
+
+use crate::fixture::cluster::{Cluster, schema_at};
+use crate::fixture::observed::agree;
+use crate::postgres::fleet::NODES;
+use crate::postgres::{LONG, open, submit};
+
+/// Restarts under load.
+const RESTARTS: usize = 20;
+
+/// Nodes that submit numbered jobs until they are told to stop.
+struct Load {
+    nodes: Vec<Store>,
+    stop: Arc<AtomicBool>,
+    /// The number of the next job.
+    next: Arc<AtomicUsize>,
+    /// How many each node has been answered.
+    answered: Vec<Arc<AtomicUsize>>,
+    submitting: JoinSet<()>,
+}
+
+impl Load {
+    fn start(address: &str) -> Load {
+        let nodes: Vec<Store> = (0..NODES).map(|_| open(address)).collect();
+        let (stop, next): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
+        let answered: Vec<Arc<AtomicUsize>> = nodes.iter().map(|_| Arc::default()).collect();
+        let mut submitting = JoinSet::new();
+        for (node, answered) in nodes.iter().zip(&answered) {
+            let (node, answered) = (node.clone(), answered.clone());
+            let (stop, next) = (stop.clone(), next.clone());
+            submitting.spawn(async move {
+                while !stop.load(Ordering::SeqCst) {
+                    submit(&node, next.fetch_add(1, Ordering::SeqCst)).await;
+                    answered.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        Load { nodes, stop, next, answered, submitting }
+    }
+
+    fn counts(&self) -> Vec<usize> {
+        self.answered.iter().map(|answered| answered.load(Ordering::SeqCst)).collect()
+    }
+
+    /// Every node is answered so many more times.
+    async fn goes_on(&self, more: usize) {
+        let before = self.counts();
+        let goes_on = async {
+            while self.counts().iter().zip(&before).any(|(now, before)| *now < before + more) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LONG, goes_on).await.expect("work goes on everywhere");
+    }
+
+    /// Every submission was answered, and all nodes show what was.
+    async fn end(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.submitting.join_all().await;
+        agree(&self.nodes, &(0..self.next.load(Ordering::SeqCst)).collect::<Vec<_>>()).await;
+        self.nodes.iter().for_each(Store::close);
+    }
+}
+
+/// Model: at-least-once. A caller that submits during a restart waits for it, on any node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_restarts_under_load_loses_nothing_and_fails_nobody() {
+    let cluster = Arc::new(Cluster::start(&[]));
+    let load = Load::start(&schema_at(&cluster.address()));
+    for restart in 0..RESTARTS {
+        let (cluster, how) = (cluster.clone(), if restart % 2 == 0 { "fast" } else { "immediate" });
+        tokio::task::spawn_blocking(move || cluster.restart(how)).await.unwrap();
+        load.goes_on(1).await;
+    }
+    load.end().await;
+}
+
+/// Model: at-least-once. With a synchronous standby, what was answered survives the loss of the primary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_takes_over_has_everything_that_was_answered() {
+    let (primary, standby, address) = Cluster::pair();
+    let load = Load::start(&address);
+    let alone = schema_at(&standby.address());
+    let refused = Store::open(&alone, StoreOptions::default()).err();
+    assert_eq!(refused, Some(OpenError::Standby), "nothing is claimed on a standby");
+    load.goes_on(20).await;
+    let clusters = tokio::task::spawn_blocking(move || {
+        primary.crash();
+        standby.promote();
+        (primary, standby)
+    });
+    let clusters = clusters.await.unwrap();
+    load.goes_on(10).await;
+    load.end().await;
+    drop(clusters);
+}
