@@ -7,22 +7,31 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
 fn main() {
-    println!("cargo:rerun-if-changed=docs");
+    let docs = folder();
+    println!("cargo:rerun-if-changed={}", docs.display());
     let mut files = Vec::new();
-    find(Path::new("docs"), &mut files);
+    find(docs, &mut files);
     files.sort();
+    assert!(!files.is_empty(), "no guide was found in `{}`", docs.display());
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it")).join("guides.bin");
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
     for file in &files {
         println!("cargo:rerun-if-changed={}", file.display());
         let text = std::fs::read_to_string(file).expect("a guide can be read");
-        let name = file.strip_prefix("docs").expect("it was found there").with_extension("");
+        let name = file.strip_prefix(docs).expect("it was found there").with_extension("");
         let name = name.to_str().expect("names of guides are ASCII");
         // A line with the name and the length, then the text.
         write!(packed, "{name} {}\n{text}", text.len()).expect("memory can be written");
     }
     let packed = packed.finish().expect("memory can be written");
     std::fs::write(&out, packed).expect("the output directory can be written");
+}
+
+/// `docs` beside this file: a link in the repository, a folder in the published package. A checkout without links (Git
+/// on Windows) has a file there and the folder two levels up.
+fn folder() -> &'static Path {
+    let folders = ["docs", "../../docs"].map(Path::new);
+    folders.into_iter().find(|folder| folder.is_dir()).expect("the folder `docs` with the guides")
 }
 
 fn find(folder: &Path, files: &mut Vec<PathBuf>) {
