@@ -160,13 +160,14 @@ impl HttpClient {
 
     /// Sends a request, and returns when the head of its response has arrived.
     async fn open(&self, call: &Call) -> Result<Response<Incoming>, ClientError> {
+        let sent = self.clock.sent();
         let response = self.transport.request(self.request(call)).await.map_err(|error| {
             let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), root);
             if error.is_connect() { ClientError::NoServer { cause } } else { ClientError::Lost { cause } }
         })?;
         let time = response.headers().get(&SERVER_TIME).and_then(|value| value.to_str().ok()?.parse().ok());
         if let Some(now) = time {
-            self.clock.update(now);
+            self.clock.update(now, sent);
         }
         Ok(response)
     }

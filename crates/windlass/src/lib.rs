@@ -51,6 +51,8 @@
 //! - **Connect to a server**: with feature `remote`, `Client::open("http://…")` has the same API against a Windlass
 //!   server.
 //! - **Test** in virtual time, with workers that crash at chosen points: [`testing`].
+//! - **Learn more** from the [guides](guides/index.html): a [tutorial](guides/tutorial/index.html), [embedding](guides/embedding/index.html),
+//!   [durable steps](guides/durable_steps/index.html), a [cookbook](guides/cookbook/index.html) and others.
 //!
 //! # Features
 //!
@@ -80,6 +82,8 @@ pub mod clock;
 pub mod context;
 #[cfg(doctest)]
 mod doctests;
+#[cfg(all(doc, not(doctest)))]
+pub mod guides;
 pub mod handler;
 pub mod maintenance;
 #[cfg(feature = "remote")]
