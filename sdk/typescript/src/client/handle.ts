@@ -1,5 +1,6 @@
 /** A submitted job: its result, its events, and actions on it. */
 
+import { CHECKPOINT } from "../context/history.js";
 import { type Duration, toMillis, toText } from "../duration.js";
 import { ApiError, JobFailed, ResultTimeout } from "../errors.js";
 import { encode } from "../json.js";
@@ -7,7 +8,7 @@ import { type StandardSchemaV1, validate } from "../schema.js";
 import { pause } from "../timing.js";
 import { readEvents } from "./events.js";
 import { type Call, type Http, encoded } from "./http.js";
-import { type Job, type JobEvent, type StreamChunk, isFinal } from "./job.js";
+import { type Job, type JobEvent, type SavedStep, type StreamChunk, isFinal } from "./job.js";
 
 /** How long one request waits for the end of a job. */
 const WAIT_MS = 30_000;
@@ -146,6 +147,17 @@ export class Handle<Result> {
   async redrive(): Promise<Handle<Result>> {
     const job = await this.http.ask<Job>({ ...this.#call("POST", "/redrive"), body: "{}" });
     return new Handle(this.http, job.id, this.schema, job);
+  }
+
+  /** The steps that the job has saved, in that order; those that stand for a failure have no value. */
+  async steps(): Promise<SavedStep[]> {
+    const { checkpoints } = await this.http.ask<{ checkpoints: { step: string; value: unknown }[] }>(this.#call("GET", "/checkpoints"));
+    return checkpoints.flatMap(({ step, value }): SavedStep[] => {
+      if (step === CHECKPOINT || typeof value !== "object" || value === null) return [];
+      const { value: saved, failure } = value as { value?: unknown; failure?: SavedStep["failure"] };
+      if (failure !== undefined) return [{ name: step, failure }];
+      return saved === undefined ? [] : [{ name: step, value: saved }];
+    });
   }
 
   /** The lines of the job's log. */
