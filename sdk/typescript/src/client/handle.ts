@@ -1,6 +1,6 @@
 /** A submitted job: its result, its events, and actions on it. */
 
-import { CHECKPOINT } from "../context/history.js";
+import { CHECKPOINT, type Places } from "../context/history.js";
 import { type Duration, toMillis, toText } from "../duration.js";
 import { ApiError, JobFailed, ResultTimeout } from "../errors.js";
 import { encode } from "../json.js";
@@ -16,6 +16,12 @@ const WAIT_MS = 30_000;
 const STREAM_WAIT_MS = 20_000;
 /** The least time between two such requests. */
 const ASK_AGAIN_MS = 100;
+
+/** The record of a step. */
+interface StepRecord extends Places {
+  readonly value?: unknown;
+  readonly failure?: NonNullable<SavedStep["failure"]>;
+}
 
 /** A submitted job. */
 export class Handle<Result> {
@@ -149,15 +155,17 @@ export class Handle<Result> {
     return new Handle(this.http, job.id, this.schema, job);
   }
 
-  /** The steps that the job has saved, in that order; those that stand for a failure have no value. */
+  /** The steps that the job has saved, as the handler called them; steps within others come last. A failed one has no value. */
   async steps(): Promise<SavedStep[]> {
     const { checkpoints } = await this.http.ask<{ checkpoints: { step: string; value: unknown }[] }>(this.#call("GET", "/checkpoints"));
-    return checkpoints.flatMap(({ step, value }): SavedStep[] => {
+    const found = checkpoints.flatMap(({ step, value }): [place: number, step: SavedStep][] => {
       if (step === CHECKPOINT || typeof value !== "object" || value === null) return [];
-      const { value: saved, failure } = value as { value?: unknown; failure?: SavedStep["failure"] };
-      if (failure !== undefined) return [{ name: step, failure }];
-      return saved === undefined ? [] : [{ name: step, value: saved }];
+      const { value: saved, failure, at, from } = value as StepRecord;
+      const place = from ?? at ?? Number.MAX_SAFE_INTEGER;
+      if (failure !== undefined) return [[place, { name: step, failure }]];
+      return saved === undefined ? [] : [[place, { name: step, value: saved }]];
     });
+    return found.sort(([a], [b]) => a - b).map(([, step]) => step);
   }
 
   /** The lines of the job's log. */

@@ -1,6 +1,6 @@
 /** Schedules: jobs that the server submits at times of the day, at intervals, or once. */
 
-import type { ChildJob, JobDefinition, Retry } from "../define.js";
+import type { ChildJob, JobDefinition } from "../define.js";
 import { type Duration, toText } from "../duration.js";
 import { childSubmission } from "../submission.js";
 import { Handle } from "./handle.js";
@@ -49,9 +49,7 @@ export interface Schedule {
   readonly missed: MissedRuns;
   readonly overlap: Overlap;
   /** The job of each run. Its payload is left out if the key may not read it; `redacted` says so. */
-  readonly job: { readonly type: string; readonly queue: string; readonly payload?: unknown; readonly priority?: number; readonly retry?: Retry } & Readonly<
-    Record<string, unknown>
-  >;
+  readonly job: { readonly type: string; readonly queue: string; readonly payload?: unknown } & Readonly<Record<string, unknown>>;
   readonly redacted: boolean;
   readonly paused: { readonly by: string; readonly at: string; readonly reason: string | null; readonly expires_at: string | null } | null;
   /** The next runs, at most five; none of a deleted schedule. */

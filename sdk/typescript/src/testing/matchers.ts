@@ -22,7 +22,7 @@ export interface JobMatchers<_T = unknown> {
   toHaveBeenCancelled(): Promise<void>;
   /** The job is in this state, such as `waiting`. */
   toHaveState(state: JobState): Promise<void>;
-  /** A step of the job was saved, with this value if one is given. */
+  /** A step of the job has returned and was saved, with this value if one is given. */
   toHaveSavedStep(name: string, value?: unknown): Promise<void>;
 }
 
@@ -78,10 +78,10 @@ export const matchers = {
     const handle = handleOf(received);
     const [job, steps] = await Promise.all([handle.get(), handle.steps()]);
     const { printExpected, printReceived } = this.utils;
-    const saved = steps.find((step) => step.name === name);
+    const saved = steps.find((step) => step.name === name && step.failure === undefined);
     const hasValue = saved !== undefined && (expected.length === 0 || this.equals(saved.value, expected[0] ?? null));
     const clause = `to have saved the step ${printExpected(name)}${expected.length === 0 ? "" : ` with ${printExpected(expected[0])}`}`;
-    const values = steps.map((step) => `${step.name} = ${printReceived(step.value)}`);
+    const values = steps.map(({ name, value, failure }) => (failure ? `${name}, which failed: ${failure.message}` : `${name} = ${printReceived(value)}`));
     return {
       pass: hasValue,
       message: () => `expected ${named(job)}${not(this)} ${clause}; saved are: ${values.length === 0 ? "none" : values.join(", ")}`,

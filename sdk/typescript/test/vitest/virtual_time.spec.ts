@@ -80,6 +80,30 @@ describe("the fixture", () => {
   });
 });
 
+test("the steps of a job are listed, also those that failed for good", async ({ windlass }) => {
+  await windlass.work((worker) =>
+    worker.on(remind, async (days, cx) => {
+      await cx.step("count", () => days);
+      await cx.checkpoint({ half: true });
+      const bad = () => {
+        throw new Permanent("no such card", { code: "no_card" });
+      };
+      await cx.step("charge", bad).catch(() => {});
+      await cx.sleep("1h");
+      return [await cx.step("count", () => "again")];
+    }),
+  );
+  const handle = await windlass.run(remind, 2);
+  const failure = { category: "permanent", code: "no_card", message: "no such card" };
+  const first = [{ name: "count", value: 2 }, { name: "charge", failure: expect.objectContaining(failure) }];
+  expect(await handle.steps()).toEqual(first);
+  await windlass.advance("1h");
+  expect(await handle.steps()).toEqual([...first, { name: "count#2", value: "again" }]);
+  await expect(handle).not.toHaveSavedStep("charge");
+  await expect(expect(handle).toHaveSavedStep("charge")).rejects.toThrow(/charge, which failed: no such card/);
+  await expect(handle).toHaveCompleted(["again"]);
+});
+
 describe.concurrent("tests side by side", () => {
   test("the first has the server", async ({ windlass }) => {
     await expect(await windlass.submit(remind, 1)).toHaveState("scheduled");
