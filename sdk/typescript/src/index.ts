@@ -7,7 +7,8 @@
 export { type Handles, Windlass } from "./client/client.js";
 export { Handle } from "./client/handle.js";
 export { type Call, Http, type HttpOptions } from "./client/http.js";
-export type { Job, JobEvent, JobState, StreamChunk } from "./client/job.js";
+export type { Job, JobEvent, JobState, SavedStep, StreamChunk } from "./client/job.js";
+export { type MissedRuns, type Overlap, type Schedule, type ScheduleOptions, type ScheduleScope, type Timing, Schedules } from "./client/schedules.js";
 export type { JobInfo } from "./context/backend.js";
 export { ChildFailed, type ChildResult, type GroupOptions } from "./context/children.js";
 export { Cx, type First, type Results } from "./context/context.js";

@@ -15,7 +15,7 @@ describe("crashes", { concurrency: 4 }, () => {
       const { client, server: served } = await server(t);
       const first = WorkerProcess.start(t, served.url, { CRASH_AT: point });
       await first.prints("ready");
-      const handle = await client.submit(order, { number: 7 }, { timeouts: { lease: "1s" } });
+      const handle = await client.submit(order, { number: 7 }, { timeouts: { lease: "4s" } });
       await handle.signal("paid", 5);
       await first.prints(point);
       await until("the worker is dead", () => first.child.signalCode === "SIGKILL");

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { type TestContext, describe, test } from "node:test";
 
-import { defineJob } from "../src/index.js";
+import { Windlass, defineJob } from "../src/index.js";
 import { DevServer } from "../src/testing/index.js";
-import { quiet, until } from "./support/support.js";
+import { deferred, quiet, until } from "./support/support.js";
 
 async function start(t: TestContext): Promise<DevServer> {
   const dev = await DevServer.start();
@@ -58,6 +58,31 @@ describe("virtual time", { concurrency: 4 }, () => {
     assert.deepEqual(ran, ["first"]);
     await dev.advance("1h");
     assert.deepEqual(await handle.result({ timeout: "10s" }), ["first", "second"]);
+  });
+
+  test("a worker on a busy machine has time to take what is ready", async (t) => {
+    const dev = await start(t);
+    const gaveUp = deferred();
+    const { fetch: send } = globalThis;
+    t.mock.method(globalThis, "fetch", async (input: string, init?: RequestInit) => {
+      const answer = await send(input, init);
+      if (input === `${dev.url}/dev/advance`) gaveUp.resolve();
+      return answer;
+    });
+    // It asks for jobs only after the server has given up.
+    const slow: typeof fetch = async (input, init) => {
+      if (String(input).endsWith("/claims")) await gaveUp.promise;
+      return await send(input, init);
+    };
+    await using worker = new Windlass({ url: dev.url, clock: "stopped", fetch: slow }).worker({ logger: quiet });
+    worker.on(remind, () => ["done"]);
+    await worker.start();
+    const handle = await dev.client.submit(remind, 1);
+    assert.ok(await dev.advance(0, { wait: "60s" }));
+    assert.equal((await handle.get()).state, "completed");
+    const nobodys = await dev.client.submit(defineJob("nobodys"), 1);
+    assert.equal(await dev.settle(), false, "what no worker takes is not waited for");
+    assert.equal((await nobodys.get()).why?.code, "no_worker");
   });
 
   test("follow-ups are submitted with the completion, and a refused one fails the attempt", async (t) => {

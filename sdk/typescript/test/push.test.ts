@@ -1,35 +1,16 @@
 /** Calls of a real server: pushed jobs and callbacks, with their signatures. */
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { type RequestListener, createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 
 import { JobFailed, Permanent, RetryAfter, defineJob, submitInTx } from "../src/index.js";
 import { DurablePush } from "../src/push/durable.js";
-import { type Callback, InvalidSignature, Push, type PushContext, expressPush, honoPush, nextPush, verify, verifyCallback } from "../src/push/index.js";
+import { type Callback, InvalidSignature, Push, type PushContext, expressPush, verify, verifyCallback } from "../src/push/index.js";
 import { deferred, quiet, server } from "./support/support.js";
-
-const FLAGS = ["--allow-http-callbacks", "--allow-private-callbacks", "127.0.0.0/8", "--callback-ports", "any"];
-
-type Listener = RequestListener;
-
-/** A web program; its address. */
-async function listen(t: TestContext, listener: Listener): Promise<string> {
-  const program = createServer(listener);
-  await new Promise<void>((resolve) => program.listen(0, "127.0.0.1", resolve));
-  t.after(() => program.close());
-  return `http://127.0.0.1:${(program.address() as AddressInfo).port}`;
-}
-
-function secretOf(store: string, url: string, ...more: string[]): string {
-  const binary = process.env["WINDLASS_BINARY"] ?? "windlass";
-  return execFileSync(binary, ["webhooks", "secret", url, "--store", store, ...more], { encoding: "utf8" }).trim();
-}
+import { CALLS_THIS_MACHINE, listen, secretOf } from "./support/web.js";
 
 test("a web program runs pushed jobs", async (t) => {
-  const { client, store } = await server(t, FLAGS);
+  const { client, store } = await server(t, CALLS_THIS_MACHINE);
   const greet = defineJob<string, string>("greet", { queue: "pushed", retry: { maxAttempts: 2, initialDelay: "1ms" } });
   let handle: ReturnType<typeof expressPush> | undefined;
   const url = `${await listen(t, (request, response) => void handle?.(request, response))}/work`;
@@ -49,7 +30,7 @@ test("a web program runs pushed jobs", async (t) => {
 });
 
 test("a function of one request runs steps, sleeps, waits and spawns", async (t) => {
-  const { client, store } = await server(t, FLAGS);
+  const { client, store } = await server(t, CALLS_THIS_MACHINE);
   const defaults = { queue: "durable", retry: { strategy: "constant", maxAttempts: 3, initialDelay: "1ms", jitter: 0 } } as const;
   const order = defineJob<number, unknown>("order", defaults);
   const part = defineJob<number, number>("part", { queue: "durable" });
@@ -78,6 +59,7 @@ test("a function of one request runs steps, sleeps, waits and spawns", async (t)
       return { first, both, nested, paid, parts };
     });
   assert.throws(() => push.durable(part, () => 1), /already/);
+  assert.throws(() => push.on(order, () => 1), /already/);
   handle = expressPush(push);
   await client.http.ask({ method: "PUT", path: "/queues/durable", body: JSON.stringify({ push: { url, durable: true } }) });
   const submitted = await client.submit(order, 7);
@@ -92,7 +74,7 @@ test("a function of one request runs steps, sleeps, waits and spawns", async (t)
 });
 
 test("a callback is verified, and one that was changed is not", async (t) => {
-  const { client, store } = await server(t, FLAGS);
+  const { client, store } = await server(t, CALLS_THIS_MACHINE);
   const job = defineJob<number, number>("job");
   const called = deferred<{ body: Buffer; headers: Record<string, string> }>();
   const url = `${await listen(t, async (request, response) => {
@@ -122,15 +104,6 @@ test("a callback is verified, and one that was changed is not", async (t) => {
   for (const [body, headers, options] of wrong) {
     await assert.rejects(verify(body, headers, { secret, ...options }), InvalidSignature);
   }
-});
-
-test("frameworks with requests of the web get the same answers", async () => {
-  const push = new Push({ secret: "whsec_c2VjcmV0" }).on(defineJob("x"), () => 1);
-  assert.throws(() => push.on(defineJob("x"), () => 2), /already/);
-  const request = () => new Request("http://localhost/work", { method: "POST", body: "1" });
-  // Not a 4xx, which would fail the job for good.
-  assert.equal((await nextPush(push)(request())).status, 500);
-  assert.equal((await honoPush(push)({ req: { raw: request() } })).status, 500);
 });
 
 test("a secret that is missing or empty is refused", async () => {

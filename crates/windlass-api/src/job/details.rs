@@ -45,7 +45,7 @@ pub struct Attempt {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CheckpointList")]
 pub struct Checkpoints {
-    /// The checkpoints, in the order they were saved.
+    /// The checkpoints, by name.
     pub checkpoints: Vec<Checkpoint>,
 }
 

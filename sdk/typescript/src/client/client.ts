@@ -7,6 +7,7 @@ import { Worker, type WorkerOptions } from "../worker/worker.js";
 import { Handle } from "./handle.js";
 import { type Call, Http, type HttpOptions } from "./http.js";
 import type { Job } from "./job.js";
+import { Schedules } from "./schedules.js";
 
 /** Handles of submitted jobs, in the order of the input. */
 export type Handles<C extends readonly ChildJob<unknown>[]> = {
@@ -17,9 +18,12 @@ export type Handles<C extends readonly ChildJob<unknown>[]> = {
 export class Windlass {
   /** Requests to the server's API that this class has no method for. */
   readonly http: Http;
+  /** Jobs at times of the day, at intervals, or once. */
+  readonly schedules: Schedules;
 
   constructor(options: HttpOptions = {}) {
     this.http = new Http(options);
+    this.schedules = new Schedules(this.http);
   }
 
   /**

@@ -1,5 +1,6 @@
 /** A submitted job: its result, its events, and actions on it. */
 
+import { CHECKPOINT, type Places } from "../context/history.js";
 import { type Duration, toMillis, toText } from "../duration.js";
 import { ApiError, JobFailed, ResultTimeout } from "../errors.js";
 import { encode } from "../json.js";
@@ -7,7 +8,7 @@ import { type StandardSchemaV1, validate } from "../schema.js";
 import { pause } from "../timing.js";
 import { readEvents } from "./events.js";
 import { type Call, type Http, encoded } from "./http.js";
-import { type Job, type JobEvent, type StreamChunk, isFinal } from "./job.js";
+import { type Job, type JobEvent, type SavedStep, type StreamChunk, isFinal } from "./job.js";
 
 /** How long one request waits for the end of a job. */
 const WAIT_MS = 30_000;
@@ -15,6 +16,12 @@ const WAIT_MS = 30_000;
 const STREAM_WAIT_MS = 20_000;
 /** The least time between two such requests. */
 const ASK_AGAIN_MS = 100;
+
+/** The record of a step. */
+interface StepRecord extends Places {
+  readonly value?: unknown;
+  readonly failure?: NonNullable<SavedStep["failure"]>;
+}
 
 /** A submitted job. */
 export class Handle<Result> {
@@ -146,6 +153,19 @@ export class Handle<Result> {
   async redrive(): Promise<Handle<Result>> {
     const job = await this.http.ask<Job>({ ...this.#call("POST", "/redrive"), body: "{}" });
     return new Handle(this.http, job.id, this.schema, job);
+  }
+
+  /** The steps that the job has saved, as the handler called them; steps within others come last. A failed one has no value. */
+  async steps(): Promise<SavedStep[]> {
+    const { checkpoints } = await this.http.ask<{ checkpoints: { step: string; value: unknown }[] }>(this.#call("GET", "/checkpoints"));
+    const found = checkpoints.flatMap(({ step, value }): [place: number, step: SavedStep][] => {
+      if (step === CHECKPOINT || typeof value !== "object" || value === null) return [];
+      const { value: saved, failure, at, from } = value as StepRecord;
+      const place = from ?? at ?? Number.MAX_SAFE_INTEGER;
+      if (failure !== undefined) return [[place, { name: step, failure }]];
+      return saved === undefined ? [] : [[place, { name: step, value: saved }]];
+    });
+    return found.sort(([a], [b]) => a - b).map(([, step]) => step);
   }
 
   /** The lines of the job's log. */

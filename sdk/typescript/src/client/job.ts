@@ -64,6 +64,16 @@ export interface StreamChunk<T = unknown> {
   readonly chunk: T;
 }
 
+/** A step of a job that has ended. */
+export interface SavedStep {
+  /** The name that the handler gave; the second step of that name ends with `#2`. */
+  readonly name: string;
+  /** What the step returned. */
+  readonly value?: unknown;
+  /** Why the step failed for good. */
+  readonly failure?: { readonly category: string; readonly code: string | null; readonly message: string };
+}
+
 /** An event of a job. */
 export interface JobEvent {
   /** The dotted name, such as `job.lifecycle.completed`. */

@@ -93,7 +93,7 @@ export class Attempts {
   #logFailure({ job }: Running, { error }: Outcome & { outcome: "failed" }): void {
     const code = error.code === undefined ? "" : `, ${error.code}`;
     this.logger.warn(
-      `job ${job.id} (${job.type}) failed in attempt ${job.attempt} of ${job.max_attempts}: ${error.message} (${error.category}${code})`,
+      `job ${job.id} (${job.type}) failed in attempt ${job.attempt}, failure ${job.failures + 1} of ${job.max_attempts}: ${error.message} (${error.category}${code})`,
     );
   }
 

@@ -16,13 +16,15 @@ const PATIENCE_MS = 60_000;
 
 export const quiet: Logger = { info: () => {}, warn: () => {}, error: () => {} };
 
-/** A server on a file, and a client of it; both end with the test. */
+/** A server on a file, and a client of it; both end with the test. `prepare` gets the store before the server opens it. */
 export async function server(
   t: TestContext,
   args: readonly string[] = [],
+  prepare: (store: string) => void = () => {},
 ): Promise<{ server: TestServer; client: Windlass; store: string }> {
   const folder = mkdtempSync(join(tmpdir(), "windlass-sdk-"));
   const store = `sqlite:${join(folder, "jobs.db")}`;
+  prepare(store);
   const server = await TestServer.start({ store, args });
   t.after(async () => {
     await server.kill();
