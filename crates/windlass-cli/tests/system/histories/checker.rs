@@ -23,6 +23,32 @@ pub(super) fn check(outcome: &Outcome) -> Vec<String> {
     found
 }
 
+/// What a history must hold, so that nothing passes because nothing happened.
+pub(super) fn missing(outcome: &Outcome) -> Vec<String> {
+    let count = |is_it: &dyn Fn(&Op) -> bool| outcome.ops.iter().filter(|op| is_it(op)).count();
+    let claimed = |queue: &'static str| {
+        let of = move |answer: &Answer| match answer {
+            Answer::Claimed(leases) => leases.iter().any(|lease| lease.queue == queue),
+            _ => false,
+        };
+        count(&|op| of(&op.answer))
+    };
+    let mut keys = HashSet::new();
+    let is_repeated = |op: &&Op| matches!(&op.call, Call::Submit { key, .. } if !keys.insert(key.clone()));
+    let seen = [
+        ("submissions", count(&|op| matches!(op.answer, Answer::Submitted { .. })), 100),
+        ("repeated submissions", outcome.ops.iter().filter(is_repeated).count(), 5),
+        ("claims of the limited queue", claimed(LIMITED), 10),
+        ("claims of the ordered queue", claimed(ORDERED), 10),
+        ("groups", count(&|op| matches!(op.answer, Answer::Spawned { .. })), 3),
+        ("completions", count(&|op| op.answer == Answer::Applied), 50),
+        ("calls without an answer", count(&|op| op.answer == Answer::Unknown), 5),
+        ("ticks", outcome.jobs.iter().filter(|job| job.is_tick).count(), 10),
+    ];
+    let few = seen.into_iter().filter(|(_, count, wanted)| count < wanted);
+    few.map(|(what, count, wanted)| format!("{count} {what}; a history needs {wanted}")).collect()
+}
+
 /// A lease that was given out.
 #[derive(Clone, Copy)]
 struct Given<'a> {

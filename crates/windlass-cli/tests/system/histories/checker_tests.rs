@@ -1,6 +1,6 @@
 //! Histories made by hand: good ones pass, and each kind of violation is found.
 
-use super::checker::check;
+use super::checker::{check, missing};
 use super::history::{Answer, Call, FinalJob, Lease, Micros, Op, Outcome, Record};
 use super::{LIMITED, ORDERED};
 
@@ -208,4 +208,13 @@ fn a_gap_in_the_audit_trail_is_found() {
     gap.records.remove(1);
     finds(&gap, "audit record 3 follows 1");
     finds(&gap, "0 audit records job.lifecycle.submitted");
+}
+
+#[test]
+fn a_history_in_which_nothing_happened_does_not_pass() {
+    let nothing = outcome(Vec::new());
+    assert!(check(&nothing).is_empty());
+    let found = missing(&nothing);
+    assert_eq!(found.len(), 8, "{found:?}");
+    assert!(found.iter().any(|text| text.contains("ticks")), "{found:?}");
 }

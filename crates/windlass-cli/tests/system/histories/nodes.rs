@@ -1,21 +1,26 @@
 //! The nodes that are tortured: servers of one store, each behind its proxy, and what happens to them.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 use tokio::process::Command;
-use windlass_testkit::cluster::{Cluster, schema_at};
+use windlass_testkit::cluster::{Cluster, schema_at, schema_of};
 use windlass_testkit::{ServerProcess, faketime, store_in, windlass};
 
+use super::fault::Fault;
 use super::history::{History, Micros};
-use super::proxy::{Partition, Proxy};
+use super::proxy::{Partition, Proxy, Target};
 
 /// How long a fault lasts, at most, and how much happens meanwhile.
 const FAULT: Duration = Duration::from_millis(1_800);
 const CALLS_IN_A_FAULT: usize = 60;
+/// By how many seconds a clock may be off. The store believes only the second one.
+const OFFSETS: [i64; 4] = [-3_600, -40, 600, 7_200];
 
 /// The store, with what keeps it.
 pub(super) enum Place {
@@ -29,7 +34,10 @@ impl Place {
     }
 
     pub(super) fn database() -> Place {
-        Place::Database(Box::new(Cluster::start(&["-c max_connections=100"])))
+        Place::Database(Box::new(Cluster::start_in(&["-c max_connections=100"], &|folder| {
+            faketime::set(&folder.join("clock"), 0);
+            faketime::by_file(&folder.join("clock"))
+        })))
     }
 }
 
@@ -37,6 +45,8 @@ struct Node {
     /// None while it is down.
     process: Option<ServerProcess>,
     proxy: Proxy,
+    /// Before its database.
+    database: Option<Proxy>,
     clock: PathBuf,
 }
 
@@ -45,10 +55,13 @@ pub(super) struct Nodes {
     pub(super) store: String,
     all: Vec<Node>,
     rng: StdRng,
-    clocks: TempDir,
+    /// Faults that come before any comes again.
+    next: Vec<Fault>,
+    /// Clocks of nodes, and what is wrong with their disk.
+    folder: TempDir,
     /// How long it took from the end of a fault to the next answer of each node.
     pub(super) recoveries: Vec<Micros>,
-    pub(super) faults: Vec<String>,
+    pub(super) faults: Vec<Fault>,
 }
 
 impl Nodes {
@@ -57,95 +70,139 @@ impl Nodes {
             Place::File(folder) => store_in(folder.path()),
             Place::Database(cluster) => schema_at(&cluster.address()),
         };
-        let clocks = tempfile::tempdir().unwrap();
         let mut nodes = Nodes {
             place,
             store,
             all: Vec::new(),
             rng: StdRng::seed_from_u64(seed),
+            next: Vec::new(),
+            folder: tempfile::tempdir().unwrap(),
             recoveries: Vec::new(),
             faults: Vec::new(),
-            clocks,
         };
+        super::fault::compile_disk(nodes.folder.path());
         for number in 0..count {
-            let clock = nodes.clocks.path().join(format!("clock{number}"));
+            let clock = nodes.folder.path().join(format!("clock{number}"));
             faketime::set(&clock, 0);
-            let process = nodes.serve(&clock).await;
-            let proxy = Proxy::before(process.address).await;
-            nodes.all.push(Node { process: Some(process), proxy, clock });
+            let database = match &nodes.place {
+                Place::Database(cluster) => {
+                    Some(Proxy::before(Target::Socket(cluster.folder().join(".s.PGSQL.5432"))).await)
+                }
+                Place::File(_) => None,
+            };
+            let process = nodes.serve(&clock, database.as_ref()).await;
+            let proxy = Proxy::before(Target::Server(process.address)).await;
+            nodes.all.push(Node { process: Some(process), proxy, database, clock });
         }
         nodes
     }
 
-    async fn serve(&self, clock: &std::path::Path) -> ServerProcess {
-        let mut command = windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &self.store]);
-        // With a file, the store's time is that of the machine, and a clock that is set is a fault of another kind.
-        if matches!(self.place, Place::Database(_)) {
-            command.envs(faketime::by_file(clock));
-        }
+    async fn serve(&self, clock: &Path, database: Option<&Proxy>) -> ServerProcess {
+        let store = match database {
+            Some(proxy) => {
+                let (address, schema) = (proxy.address, schema_of(&self.store));
+                format!("postgres://windlass@{address}/postgres?schema={schema}")
+            }
+            None => self.store.clone(),
+        };
+        let mut command = windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
+        match &self.place {
+            Place::Database(_) => command.envs(faketime::by_file(clock)),
+            // With a file, the store's time is that of the machine; its disk is what goes wrong.
+            Place::File(_) => command.envs(super::fault::disk(self.folder.path())),
+        };
         ServerProcess::start(command).await
     }
 
-    pub(super) fn proxies(&self) -> Vec<std::net::SocketAddr> {
+    pub(super) fn proxies(&self) -> Vec<SocketAddr> {
         self.all.iter().map(|node| node.proxy.address).collect()
+    }
+
+    /// Whether every fault that there is at this place has come.
+    pub(super) fn have_seen_all(&self) -> bool {
+        Fault::all_at(&self.place).all(|fault| self.faults.contains(&fault))
     }
 
     /// One fault, from its beginning to its end, and what it takes until every node answers again.
     pub(super) async fn fault(&mut self, history: &History) {
+        if self.next.is_empty() {
+            self.next = Fault::all_at(&self.place).collect();
+            self.next.shuffle(&mut self.rng);
+        }
+        let fault = self.next.pop().expect("there are faults at every place");
         let at = self.rng.random_range(0..self.all.len());
-        let name = match (self.rng.random_range(0..8), &self.place) {
-            (0 | 1, _) => self.kill(at, history).await,
-            (2, _) => self.freeze(at, history).await,
-            (3, Place::Database(cluster)) => {
-                cluster.restart("immediate");
-                "database crashed".to_owned()
-            }
-            (4, Place::Database(_)) => {
-                let seconds = [-3_600, -40, 40, 7_200][self.rng.random_range(0..4)];
-                faketime::set(&self.all[at].clock, seconds);
-                "clock of a node set".to_owned()
-            }
-            (5, _) => {
-                let all: Vec<usize> = (0..self.all.len()).collect();
-                for at in all {
-                    self.kill(at, history).await;
-                }
-                "all nodes killed".to_owned()
-            }
-            (choice, _) => {
-                let partition = [Partition::Requests, Partition::Answers, Partition::Both][choice % 3];
-                self.all[at].proxy.lose(partition);
-                history.grows(CALLS_IN_A_FAULT, FAULT).await;
-                self.all[at].proxy.lose(Partition::None);
-                format!("{partition:?} lost")
-            }
-        };
+        self.happens(fault, at, history).await;
         let ended = history.now();
         for node in &self.all {
             node.answers().await;
         }
         self.recoveries.push(history.now() - ended);
-        self.faults.push(name);
+        self.faults.push(fault);
+    }
+
+    async fn happens(&mut self, fault: Fault, at: usize, history: &History) {
+        match fault {
+            Fault::NodeKilled => self.kill(at, history).await,
+            Fault::AllNodesKilled => {
+                for at in 0..self.all.len() {
+                    self.kill(at, history).await;
+                }
+            }
+            Fault::NodeFrozen => self.freeze(at, history).await,
+            Fault::RequestsLost => lose(&self.all[at].proxy, Partition::Requests, history).await,
+            Fault::AnswersLost => lose(&self.all[at].proxy, Partition::Answers, history).await,
+            Fault::NodeCutOff => lose(&self.all[at].proxy, Partition::Both, history).await,
+            Fault::DatabaseCutOff => {
+                let partitions = [Partition::Requests, Partition::Answers, Partition::Both];
+                let partition = partitions[self.rng.random_range(0..partitions.len())];
+                lose(self.all[at].database.as_ref().expect("it has a database"), partition, history).await;
+            }
+            Fault::DatabaseCrashed => self.cluster().restart("immediate"),
+            Fault::NodeClockSet => {
+                let seconds = self.offset();
+                faketime::set(&self.all[at].clock, seconds);
+            }
+            Fault::DatabaseClockSet => {
+                let seconds = self.offset();
+                faketime::set(&self.cluster().folder().join("clock"), seconds);
+                history.grows(CALLS_IN_A_FAULT, FAULT).await;
+                faketime::set(&self.cluster().folder().join("clock"), 0);
+            }
+            Fault::DiskSlow | Fault::DiskFull => {
+                super::fault::begin_disk(self.folder.path(), fault);
+                history.grows(CALLS_IN_A_FAULT, FAULT).await;
+                super::fault::end_disk(self.folder.path());
+            }
+        }
+    }
+
+    fn offset(&mut self) -> i64 {
+        OFFSETS[self.rng.random_range(0..OFFSETS.len())]
+    }
+
+    fn cluster(&self) -> &Cluster {
+        match &self.place {
+            Place::Database(cluster) => cluster,
+            Place::File(_) => unreachable!("faults of databases do not come to files"),
+        }
     }
 
     /// Killed, and started again after a while.
-    async fn kill(&mut self, at: usize, history: &History) -> String {
+    async fn kill(&mut self, at: usize, history: &History) {
         if let Some(process) = self.all[at].process.take() {
             process.kill().await;
         }
         history.grows(CALLS_IN_A_FAULT / 2, FAULT / 2).await;
-        let process = self.serve(&self.all[at].clock).await;
+        let process = self.serve(&self.all[at].clock, self.all[at].database.as_ref()).await;
         self.all[at].proxy.point_to(process.address);
         self.all[at].process = Some(process);
-        "node killed".to_owned()
     }
 
-    async fn freeze(&mut self, at: usize, history: &History) -> String {
+    async fn freeze(&mut self, at: usize, history: &History) {
         let process = self.all[at].process.as_ref().expect("it runs").process().to_string();
         Command::new("kill").args(["-STOP", &process]).status().await.unwrap();
         history.grows(CALLS_IN_A_FAULT, FAULT).await;
         Command::new("kill").args(["-CONT", &process]).status().await.unwrap();
-        "node frozen".to_owned()
     }
 
     /// Stops all nodes; the store stays for `verify`.
@@ -154,6 +211,12 @@ impl Nodes {
             node.process.take().expect("it runs").stop().await;
         }
     }
+}
+
+async fn lose(proxy: &Proxy, partition: Partition, history: &History) {
+    proxy.lose(partition);
+    history.grows(CALLS_IN_A_FAULT, FAULT).await;
+    proxy.lose(Partition::None);
 }
 
 impl Node {

@@ -1,11 +1,13 @@
-//! A proxy before a server that loses what passes in one direction or in both.
+//! A proxy before a server or a database that loses what passes in one direction or in both.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::watch;
 
 /// What is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,25 +18,36 @@ pub(super) enum Partition {
     Both = 3,
 }
 
+/// Where a proxy leads.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    Server(SocketAddr),
+    /// The socket of a database.
+    Socket(PathBuf),
+}
+
 #[derive(Clone)]
 pub(super) struct Proxy {
     pub(super) address: SocketAddr,
     lost: Arc<AtomicU8>,
-    target: Arc<Mutex<SocketAddr>>,
+    target: Arc<Mutex<Target>>,
+    /// Counts the ends of partitions. All connections are cut then: what was lost cannot be made up for.
+    ends: watch::Sender<u64>,
 }
 
 impl Proxy {
-    pub(super) async fn before(target: SocketAddr) -> Proxy {
+    pub(super) async fn before(target: Target) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Proxy {
             address: listener.local_addr().unwrap(),
             lost: Arc::default(),
             target: Arc::new(Mutex::new(target)),
+            ends: watch::channel(0).0,
         };
         let own = proxy.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(own.clone().pass(client));
+                tokio::spawn(own.clone().accept(client));
             }
         });
         proxy
@@ -42,30 +55,54 @@ impl Proxy {
 
     /// The server was started again at another address.
     pub(super) fn point_to(&self, target: SocketAddr) {
-        *self.target.lock().unwrap() = target;
+        *self.target.lock().unwrap() = Target::Server(target);
     }
 
     pub(super) fn lose(&self, partition: Partition) {
         self.lost.store(partition as u8, Ordering::SeqCst);
+        if partition == Partition::None {
+            self.ends.send_modify(|ends| *ends += 1);
+        }
     }
 
-    async fn pass(self, client: TcpStream) {
-        let target = *self.target.lock().unwrap();
-        let Ok(server) = TcpStream::connect(target).await else { return };
-        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-        tokio::join!(
-            self.copy(from_client, to_server, Partition::Requests),
-            self.copy(from_server, to_client, Partition::Answers)
-        );
+    async fn accept(self, client: TcpStream) {
+        let target = self.target.lock().unwrap().clone();
+        match target {
+            Target::Server(address) => {
+                let Ok(server) = TcpStream::connect(address).await else { return };
+                self.pass(client, server).await;
+            }
+            Target::Socket(path) => {
+                let Ok(server) = UnixStream::connect(path).await else { return };
+                self.pass(client, server).await;
+            }
+        }
     }
 
-    /// Until one of them is gone; what is lost cannot be made up for, so the connection stays silent then.
-    async fn copy(
-        &self,
-        mut from: impl AsyncReadExt + Unpin,
-        mut to: impl AsyncWriteExt + Unpin,
-        lost: Partition,
-    ) {
+    async fn pass(&self, client: TcpStream, server: impl AsyncRead + AsyncWrite) {
+        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), split(server));
+        let both = async {
+            tokio::join!(
+                self.copy(from_client, to_server, Partition::Requests),
+                self.copy(from_server, to_client, Partition::Answers)
+            )
+        };
+        tokio::select! {
+            _ = both => {}
+            () = self.cut() => {}
+        }
+    }
+
+    /// Returns when a partition ends.
+    async fn cut(&self) {
+        let mut ends = self.ends.subscribe();
+        if ends.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Until one of them is gone; a connection that has lost something stays silent.
+    async fn copy(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, lost: Partition) {
         let mut bytes = vec![0; 16 << 10];
         let mut is_silent = false;
         while let Ok(length @ 1..) = from.read(&mut bytes).await {
