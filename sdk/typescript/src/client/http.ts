@@ -51,6 +51,8 @@ export class Http {
   /** The server's clock less this process's monotonic one: machines' wall clocks differ, and jump. */
   #offsetMs = Date.now() - performance.now();
   #learntMs = Date.now();
+  /** How many responses have set the clock. */
+  #timesTaken = 0;
   readonly #isClockStopped: boolean;
 
   constructor(options: HttpOptions = {}) {
@@ -105,13 +107,14 @@ export class Http {
     if (call.body !== undefined) headers["content-type"] = "application/json";
     const limit = timeLimit(CALL_MS_MAX + (call.waitMs ?? 0), call.signal);
     try {
+      const sent = this.#timesTaken;
       const response = await this.#fetch(`${this.url}/api/v1${call.path}`, {
         method: call.method,
         headers,
         body: call.body ?? null,
         signal: limit.signal,
       });
-      this.#learnTime(response.headers.get("windlass-time"));
+      this.#learnTime(response.headers.get("windlass-time"), sent);
       if (!response.ok) throw await refusal(response);
       return await read(response);
     } catch (error) {
@@ -124,10 +127,12 @@ export class Http {
     }
   }
 
-  #learnTime(header: string | null): void {
+  /** Takes the time of a response, unless one that was written later has come since its request was sent. */
+  #learnTime(header: string | null, sent: number): void {
     const time = header === null ? Number.NaN : Date.parse(header);
+    if (Number.isNaN(time) || (this.#timesTaken !== sent && time < this.#learntMs)) return;
+    this.#timesTaken += 1;
     // The header is a whole millisecond; half of one is the least error.
-    if (Number.isNaN(time)) return;
     this.#learntMs = time;
     this.#offsetMs = time + 0.5 - performance.now();
   }

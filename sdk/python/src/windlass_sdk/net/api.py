@@ -32,6 +32,7 @@ class Api:
         data = body if isinstance(body, bytes) else b"" if body is None else dumps(body).encode()
         until, waits = time.monotonic() + patience, pauses()
         while True:
+            sent = self.clock.taken
             try:
                 answer = await self.http.send(method, path, data, timeout, headers, may_repeat)
             except Unreachable as error:
@@ -39,7 +40,7 @@ class Api:
                     raise
                 await asyncio.sleep(next(waits))
                 continue
-            self.clock.learn(answer.headers)
+            self.clock.learn(answer.headers, sent)
             if answer.status not in (RETRIED if may_repeat else NOT_DONE) or time.monotonic() >= until:
                 return answer.json()
             await asyncio.sleep(min(answer.retry_after() or next(waits), 5.0))

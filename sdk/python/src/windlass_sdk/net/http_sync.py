@@ -34,6 +34,7 @@ class SyncHttp:
         data = body if isinstance(body, bytes) else b"" if body is None else dumps(body).encode()
         until, waits = time.monotonic() + patience, pauses()
         while True:
+            sent = self.clock.taken
             try:
                 answer = self.send(method, path, data, timeout, headers, may_repeat)
             except Unreachable as error:
@@ -41,7 +42,7 @@ class SyncHttp:
                     raise
                 time.sleep(next(waits))
                 continue
-            self.clock.learn(answer.headers)
+            self.clock.learn(answer.headers, sent)
             if answer.status not in (RETRIED if may_repeat else NOT_DONE) or time.monotonic() >= until:
                 return answer.json()
             time.sleep(min(answer.retry_after() or next(waits), 5.0))

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import ssl
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -131,13 +132,24 @@ class StoreClock:
     def __init__(self) -> None:
         # One value, which other threads read whole: the store's time, and when it was learnt.
         self._learnt = (time.time_ns() // 1_000_000, time.monotonic())
+        self._lock = threading.Lock()
+        self.taken = 0
+        """How many answers have set the clock."""
         # A server for tests, whose clock stands still between answers.
         self._is_stopped = os.environ.get("WINDLASS_CLOCK") == "stopped"
 
-    def learn(self, headers: Mapping[str, str]) -> None:
-        """Takes the time of an answer."""
+    def learn(self, headers: Mapping[str, str], sent: int) -> None:
+        """Takes the time of an answer.
+
+        ``sent`` is what ``taken`` was when its request was sent: if a later answer has come since, this one was overtaken
+        and would set the clock back.
+        """
         if shown := headers.get("windlass-time"):
-            self._learnt = (moment_millis(shown), time.monotonic())
+            millis = moment_millis(shown)
+            with self._lock:
+                if self.taken == sent or millis >= self._learnt[0]:
+                    self._learnt = (millis, time.monotonic())
+                    self.taken += 1
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 UTC."""
