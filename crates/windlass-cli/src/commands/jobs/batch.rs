@@ -47,7 +47,7 @@ struct Tally {
 
 impl Tally {
     fn refuse(&mut self, number: u64, code: &str, message: &str) {
-        output::note(&format!("line {number}: {}", escaped(message)));
+        output::complain(&format!("line {number}: {}", escaped(message)));
         self.refused.push(json!({"line": number, "code": code, "message": message}));
     }
 }
