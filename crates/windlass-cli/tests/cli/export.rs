@@ -79,7 +79,7 @@ async fn an_exported_job_comes_back_with_everything_that_was_submitted() {
 async fn numbers_are_printed_as_they_were_stored() {
     let site = Site::start().await;
     let payload = r#"{"huge":1e999,"long":12345678901234567890.123456789,"text":"1e999"}"#;
-    let id = site.submit(&["odd", &payload.replace(':', " :\n")]).await;
+    let id = site.submit(&["odd"]).await;
     let (worker, claimed) = site.claim("odd").await;
     let body = format!(
         r#"{{"worker_id": {worker}, "outcomes": [{{"id": "{id}", "fence": {}, "outcome": "completed", "result": [ -1e999 ]}}]}}"#,
@@ -87,18 +87,19 @@ async fn numbers_are_printed_as_they_were_stored() {
     );
     let said = site.served.request("POST", "/outcomes").body(body).send().await;
     assert_eq!(said.status, 200, "{}", String::from_utf8_lossy(&said.body));
-    for command in [&["show", &id, "--json"][..], &["list", "--json", "--payload"]] {
-        let said = site.run(command).await.well();
-        assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(
-            said.contains(&format!("\"payload\":{payload}")) && said.contains("\"result\":[-1e999]"),
-            "{said}"
-        );
+    let other = site.submit(&["other", &payload.replace(':', " :\n")]).await;
+    let result = r#""result":[-1e999]"#.to_owned();
+    for (id, name, part) in [(&id, "odd", result), (&other, "other", format!(r#""payload":{payload}"#))] {
+        for command in [&["show", id, "--json"][..], &["list", "--type", name, "--json", "--payload"]] {
+            let said = site.run(command).await.well();
+            assert!(said.lines().count() == 1 && said.contains(&part), "{said}");
+        }
     }
     assert!(site.run(&["list"]).await.well().contains("odd"));
-    let text = site.run(&["show", &id]).await.well();
+    let text = site.run(&["show", &other]).await.well();
     assert!(text.contains("\"huge\": 1e999,\n") && text.contains("12345678901234567890.123456789"), "{text}");
-    let yaml = site.run(&["show", &id, "-o", "yaml"]).await.well();
+    let yaml = async |id: &str| site.run(&["show", id, "-o", "yaml"]).await.well();
+    let yaml = [yaml(&other).await, yaml(&id).await].concat();
     assert!(yaml.contains("\n  huge: 1e999\n") && yaml.contains("\nresult:\n  - -1e999\n"), "{yaml}");
     site.served.stop().await;
 }
@@ -119,8 +120,7 @@ async fn a_part_of_an_id_is_enough_for_every_command() {
             &["priority", "70", part],
             &["suspend", part],
             &["resume", part],
-            &["submit", "b", "--after", part],
-            &["submit", "b", "--after-any", part],
+            &["submit", "b", "--after", part, "--after-any", part],
             &["list", "--parent", part],
             &["events", "--job", part],
             &["audit", "list", "--job", part],
@@ -133,6 +133,7 @@ async fn a_part_of_an_id_is_enough_for_every_command() {
     }
     site.run(&["cancel", &parts[0]]).await.well();
     assert!(site.run(&["redrive", &parts[0]]).await.well().contains(&id));
+    site.run(&["cancel", "--type", "b", "--yes"]).await.well();
     assert!(site.run(&["delete", &parts[0]]).await.well().contains(&id));
     // A parent that does not exist is no filter that matches everything.
     let said = site.run(&["cancel", "--parent", "ffffffff", "--yes"]).await;
@@ -144,8 +145,8 @@ async fn a_part_of_an_id_is_enough_for_every_command() {
 async fn a_debounced_submission_says_what_it_changed_and_quiet_says_nothing() {
     let site = Site::start().await;
     let again = ["submit", "a", "--debounce-key", "k", "--debounce-delay", "1h"];
-    let id = site.submit(&again).await;
-    let said = site.run(&[&again[..], &["2", "--hold", "--unique-key", "u"]].concat()).await;
+    let id = site.submit(&again[1..]).await;
+    let said = site.run(&[&again[..], &["--hold", "--unique-key", "u"]].concat()).await;
     assert_eq!(said.out.trim(), id);
     assert!(
         said.err.contains("has this payload and delay now")
