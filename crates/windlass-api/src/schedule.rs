@@ -203,6 +203,7 @@ pub struct JobTemplate {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<EffectiveRetry>,
     /// Time limits.
+    #[serde(deserialize_with = "crate::values::lenient::known")]
     pub timeouts: SomeTimeouts,
     /// Tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -125,8 +125,12 @@ pub struct QueueSettingsView {
     /// Maximum number of running jobs per concurrency key.
     pub max_running_per_key: Option<u64>,
     /// How often its jobs may start.
+    #[serde(default, deserialize_with = "crate::values::lenient::known_or_null")]
+    #[schemars(!default)]
     pub rate: Option<RateWire>,
     /// How often jobs with the same concurrency key may start.
+    #[serde(default, deserialize_with = "crate::values::lenient::known_or_null")]
+    #[schemars(!default)]
     pub rate_per_key: Option<RateWire>,
     /// Maximum number of jobs that are not final.
     pub max_depth: Option<u64>,
@@ -143,6 +147,8 @@ pub struct QueueSettingsView {
     /// Priority, 0 to 100.
     pub priority: Option<PriorityInput>,
     /// Push target, if a server pushes the queue's jobs.
+    #[serde(default, deserialize_with = "crate::values::lenient::known_or_null")]
+    #[schemars(!default)]
     pub push: Option<PushWire>,
     /// How long its final jobs are kept.
     pub retention: RetentionView,
@@ -217,6 +223,8 @@ pub struct TypeSettingsView {
     /// Maximum number of running jobs, across all workers.
     pub max_running: Option<u64>,
     /// How often its jobs may start.
+    #[serde(default, deserialize_with = "crate::values::lenient::known_or_null")]
+    #[schemars(!default)]
     pub rate: Option<RateWire>,
     /// Retry policy.
     pub retry: Option<EffectiveRetry>,

@@ -3,6 +3,7 @@
 pub mod expires;
 pub mod json;
 pub mod known;
+pub(crate) mod lenient;
 pub mod payload;
 pub mod priority;
 pub mod retry;

@@ -81,7 +81,7 @@ enum Command {
     Show(jobs::show::ShowArgs),
     /// List the reasons why a job is not running
     Explain(jobs::show::ShowArgs),
-    /// Print a job's log
+    /// Print the log of a job, or of all jobs of a type, queue or tenant; -f follows
     Logs(jobs::logs::LogsArgs),
     /// Print the partial output of a job
     Stream(jobs::stream::StreamArgs),
@@ -107,6 +107,8 @@ enum Command {
     /// Print jobs as JSON lines that `import` submits again
     Export(Box<jobs::export::ExportArgs>),
     /// Delete final jobs
+    ///
+    /// Asks first on a terminal, also for ids. In a script it does what was asked for; a filter needs --yes there.
     Delete(Box<jobs::actions::ActArgs>),
 
     /// List queues with depth and throughput; show and change their settings
@@ -198,7 +200,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
         let exit = exit_code::Exit::of(&error);
         // Nothing reads the output any more, so there is no one to report this to.
         if exit != exit_code::Exit::NobodyReads {
-            output::note(&format!("windlass: {error:#}"));
+            output::complain(&format!("windlass: {error:#}"));
         }
         exit.into()
     })
@@ -286,7 +288,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Tickets(command) => manage::tickets::tickets(&command),
         Command::Context(args) => manage::context::context(&args),
         Command::Version(connect) => run::open::version(&connect),
-        Command::Completions(args) => help::completions(&args, Cli::command()),
+        Command::Completions(args) => help::completions(&args, help::arranged(Cli::command())),
         Command::Man(args) => help::man(&args, help::arranged(Cli::command())),
     }
 }

@@ -61,6 +61,8 @@ pub(crate) const JOB_POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const JOB_WAIT: Duration = Duration::from_secs(15);
 /// How often a command polls the log of a running job.
 pub(crate) const LOG_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Jobs whose logs are read at a time: each is a request per poll.
+pub(crate) const LOGS_JOBS_MAX: usize = 100;
 
 /// Terminal events buffered for `windlass top`: more than a person types while one screen is drawn.
 #[cfg(feature = "top")]
@@ -71,6 +73,9 @@ pub(crate) const TOP_EVENTS_BUFFERED: usize = 64;
 /// Poll interval of `windlass top`: often enough to appear live, rarely enough to cost nothing.
 #[cfg(feature = "top")]
 pub(crate) const TOP_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How often `windlass top` reads a history of days again, whose points are ten minutes or more apart.
+#[cfg(feature = "top")]
+pub(crate) const TOP_HISTORY_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum pause before `windlass top` retries a lost server.
 #[cfg(feature = "top")]
 pub(crate) const TOP_RETRY_MAX: Duration = Duration::from_secs(5);

@@ -4,6 +4,7 @@
 pub(crate) mod color;
 pub(crate) mod format;
 pub(crate) mod progress;
+pub(crate) mod raw;
 pub(crate) mod table;
 pub(crate) mod text;
 
@@ -24,16 +25,24 @@ pub(crate) fn line(line: &str) -> anyhow::Result<()> {
     text(&format!("{line}\n"))
 }
 
-/// Writes one document: JSON as a line, or YAML if that was chosen.
-pub(crate) fn json(document: &impl Serialize) -> anyhow::Result<()> {
+/// Writes one document: JSON as a line, or YAML if that was chosen. JSON that is kept as text stays as it was written.
+pub(crate) fn json(document: &(impl Serialize + ?Sized)) -> anyhow::Result<()> {
+    let document = serde_json::to_string(document)?;
     if format::chosen().format == format::Format::Yaml {
-        return text(&format::yaml(&serde_json::to_value(document)?));
+        return text(&raw::yaml(&document));
     }
-    line(&serde_json::to_string(document)?)
+    line(&raw::compact(&document))
 }
 
-/// Prints a message to standard error. Ignores write errors.
+/// Prints a message to standard error, unless the user wants none. Ignores write errors.
 pub(crate) fn note(text: &str) {
+    if !format::chosen().is_quiet {
+        complain(text);
+    }
+}
+
+/// Prints an error to standard error. Ignores write errors.
+pub(crate) fn complain(text: &str) {
     let _nobody_listens = writeln!(std::io::stderr().lock(), "{text}");
 }
 

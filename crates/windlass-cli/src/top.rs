@@ -6,6 +6,7 @@ mod command;
 mod details;
 mod draw;
 mod format;
+mod history;
 mod key_bindings;
 mod model;
 mod mouse;
@@ -54,8 +55,11 @@ pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
             "top needs a terminal; use `windlass stats` or `windlass queues` instead",
         ));
     }
-    if args.connect.json {
-        return Err(Failure::usage("top has no JSON output; use `windlass stats --json`"));
+    let ConnectArgs { json, output, columns, watch, .. } = &args.connect;
+    if *json || output.is_some() || !columns.is_empty() || watch.is_some() {
+        return Err(Failure::usage(
+            "top prints nothing; use `windlass stats` with --json, -o, --columns or --watch",
+        ));
     }
     let client = Arc::new(args.connect.client()?);
     let mut screen = Screen::new(client.place().to_owned(), client.now());
@@ -82,6 +86,8 @@ pub(crate) async fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
             update = feed.next() => {
                 screen.now = client.now();
                 apply(&mut screen, update?);
+                // The selected row may be another one now.
+                feed.watch(&screen);
             }
             _ = tick.tick() => {
                 screen.now = client.now();
@@ -103,7 +109,7 @@ fn handle(screen: &mut Screen, feed: &Feed, event: &Event, area: Rect) -> bool {
         // A resize needs only the redraw that follows.
         _ => None,
     };
-    feed.watch(screen.pane);
+    feed.watch(screen);
     match wish {
         Some(Effect::Quit) => false,
         Some(wish) => {

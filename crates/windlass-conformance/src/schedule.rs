@@ -29,6 +29,7 @@ tests!(
     runs_may_overlap,
     a_run_is_left_out_while_the_one_before_is_not_over,
     a_run_cancels_the_one_before,
+    a_run_that_is_refused_cancels_nothing,
     a_cancelled_run_hands_on_its_unique_key,
     a_run_that_finds_no_room_is_tried_again_until_the_next_one_comes,
     a_run_whose_unique_key_is_taken_is_left_out_and_told,
@@ -246,6 +247,39 @@ async fn a_run_cancels_the_one_before(t: &Fixture) {
         assert!(states[..n - 1].iter().all(|state| *state == JobState::Cancelled), "{states:?}");
         assert_eq!(states[n - 1], JobState::Scheduled);
     }
+}
+
+/// Model: schedule-runs, backpressure
+async fn a_run_that_is_refused_cancels_nothing(t: &Fixture) {
+    let one = QueueSettings { max_depth: Some(1), ..QueueSettings::default() };
+    t.set_queue("default", one.clone()).await;
+    put(t, "often", NewSchedule { overlap: Overlap::Cancel, ..every(60) }).await;
+    t.advance(secs(60));
+    t.tick().await;
+    // The room of the run before is enough.
+    t.advance(secs(60));
+    t.tick().await;
+    let states = async || {
+        let jobs = jobs(t).await.into_iter().filter(|job| job.lane.job_type.as_str() != "other");
+        jobs.map(|job| job.state).collect::<Vec<JobState>>()
+    };
+    assert_eq!(states().await, [JobState::Cancelled, JobState::Scheduled]);
+    // With another job beside it, it is not.
+    t.set_queue("default", QueueSettings { max_depth: Some(2), ..one.clone() }).await;
+    let other = t.submit(new_job("other")).await;
+    t.set_queue("default", one).await;
+    t.advance(secs(60));
+    t.tick().await;
+    assert!(get(t, "often").await.refused.is_some(), "there is no room for it");
+    assert_eq!(states().await, [JobState::Cancelled, JobState::Scheduled]);
+    let by_hand = t.store.trigger_schedule(&t.me, named("often")).await.unwrap_err();
+    assert!(matches!(by_hand, ScheduleError::Refused(_)), "{by_hand}");
+    assert_eq!(states().await, [JobState::Cancelled, JobState::Scheduled]);
+    // The refused run is tried again, and replaces the one before once there is room.
+    t.cancel(other.id).await;
+    t.advance(secs(1));
+    t.tick().await;
+    assert_eq!(states().await, [JobState::Cancelled, JobState::Cancelled, JobState::Scheduled]);
 }
 
 /// Model: unique-key, schedule-runs

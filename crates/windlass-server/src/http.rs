@@ -152,7 +152,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Check that the store can be reached").at_root().unready(),
         route(GET,    "/metrics",                     VIEW,       routes::prometheus::metrics,  "Metrics for Prometheus").at_root(),
         route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
-        route(GET,    "/docs",                        OPEN,       reference::reference,   "This description as a web page").at_root(),
+        route(GET,    "/docs/api",                    OPEN,       reference::reference,   "This description as a web page").at_root(),
     ]
 }
 

@@ -184,6 +184,7 @@ pub struct Group {
     /// Name of the group within the parent.
     pub name: String,
     /// When the group is decided.
+    #[serde(deserialize_with = "crate::values::lenient::known")]
     pub strategy: GroupStrategy,
     /// Number of children.
     pub total: u32,

@@ -77,6 +77,12 @@ pub(super) struct ManArgs {
 /// The command with its subcommands sorted by topic, and its exit codes.
 pub(super) fn arranged(command: Command) -> Command {
     let listed = themes(&command);
+    // They print nothing that could have another format.
+    let command =
+        ["top", "mcp"].into_iter().fold(command, |command, name| match command.find_subcommand(name) {
+            Some(_) => command.mut_subcommand(name, without_output),
+            None => command,
+        });
     let exits = format!("Exit codes:\n{}", Exit::listed());
     let server = "Commands that call a server find it by --url or WINDLASS_URL, with --key or \
         WINDLASS_KEY, or by --profile.";
@@ -84,6 +90,13 @@ pub(super) fn arranged(command: Command) -> Command {
         .help_template("{about}\n\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}\n")
         .before_help(listed)
         .after_help(format!("{exits}\n{server}"))
+}
+
+/// A command whose help leaves out the flags of output.
+fn without_output(command: Command) -> Command {
+    ["json", "output", "columns", "watch", "quiet"]
+        .into_iter()
+        .fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true)))
 }
 
 fn themes(command: &Command) -> String {

@@ -26,6 +26,7 @@ const CONFIGURED: [&[&str]; 2] = [&["serve"], &["config", "check"]];
 impl Invocation {
     pub(super) fn read(arguments: Vec<OsString>) -> anyhow::Result<Invocation> {
         let command = help::arranged(Cli::command());
+        let arguments = common_flags_last(arguments);
         let mut matches = parse(&command, arguments.clone());
         let words = CONFIGURED.into_iter().find(|words| below(&matches, words).is_some());
         let mut settings = Vec::new();
@@ -48,10 +49,49 @@ impl Invocation {
         format::choose(Chosen {
             format: given(&matches, "output").unwrap_or_default(),
             columns: columns.into_iter().flatten().cloned().collect(),
+            is_quiet: given(&matches, "quiet").unwrap_or(false),
         });
         let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         Ok(Invocation { cli, settings, watch })
     }
+}
+
+/// Flags that most commands have, and whether a value follows.
+const COMMON: [(&str, bool); 9] = [
+    ("--json", false),
+    ("--quiet", false),
+    ("--watch", false),
+    ("--output", true),
+    ("-o", true),
+    ("--columns", true),
+    ("--url", true),
+    ("--key", true),
+    ("--profile", true),
+];
+
+/// Moves flags that most commands have from before the command to after it, where they are defined: `windlass --json list`
+/// is `windlass list --json`.
+fn common_flags_last(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut count = 0;
+    while let Some(text) = arguments.get(1 + count).and_then(|argument| argument.to_str()) {
+        let is = |(name, _): &&(&str, bool)| {
+            let rest = text.strip_prefix(name);
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with('=') || (*name == "-o" && !rest.is_empty())
+            })
+        };
+        let Some((name, has_value)) = COMMON.iter().find(is) else { break };
+        count += 1 + usize::from(*has_value && text == *name);
+    }
+    // Without a command there is nothing to move them to.
+    if count == 0 || arguments.len() <= 1 + count {
+        return arguments;
+    }
+    let moved: Vec<OsString> = arguments.drain(1..=count).collect();
+    // What follows `--` belongs to another program.
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    arguments.splice(end..end, moved);
+    arguments
 }
 
 /// Parses the command line; prints the error and exits the process if it is invalid.
@@ -89,5 +129,33 @@ fn change(
     match words {
         [] => with(command),
         [word, rest @ ..] => command.mut_subcommand(*word, |command| change(command, rest, with)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_flags_may_come_before_the_command() {
+        let ordered = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            common_flags_last(words).join(std::ffi::OsStr::new(" ")).into_string().unwrap()
+        };
+        for (typed, meant) in [
+            ("w --json list --all", "w list --all --json"),
+            (
+                "w -o yaml --url http://a queues set q --create",
+                "w queues set q --create -o yaml --url http://a",
+            ),
+            ("w -ocsv --output=csv --quiet list", "w list -ocsv --output=csv --quiet"),
+            ("w --profile far work a -- cat --json", "w work a --profile far -- cat --json"),
+            ("w list --json", "w list --json"),
+            ("w --version", "w --version"),
+            ("w --json", "w --json"),
+            ("w --jsonp list", "w --jsonp list"),
+        ] {
+            assert_eq!(ordered(typed), meant);
+        }
     }
 }

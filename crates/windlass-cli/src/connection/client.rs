@@ -1,10 +1,11 @@
 //! The client of the HTTP API as commands use it: no call is repeated, and every error is a [`Failure`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use windlass::clock::{Clock, SystemClock, Timestamp};
 pub(crate) use windlass_api::client::call::Call;
 use windlass_api::client::call::EntityTags;
@@ -59,13 +60,16 @@ impl JsonReply {
 
     /// Prints the response as JSON, also fields that this version does not know.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
-        output::json(&self.read::<Value>()?)
+        output::json(&self.read::<Box<RawValue>>()?)
     }
 }
 
 /// Reads each of a list's items, which are `nouns`, by itself. Those of a newer server that this version cannot read are
 /// left out, and a note says so.
-pub(crate) fn read_each<T: DeserializeOwned>(nouns: &str, items: impl IntoIterator<Item = Value>) -> Vec<T> {
+pub(crate) fn read_each<T: DeserializeOwned>(
+    nouns: &str,
+    items: impl IntoIterator<Item = Box<RawValue>>,
+) -> Vec<T> {
     let (found, problems) = read_known(items);
     if let Some(problem) = problems.first() {
         output::note(&format!(
@@ -79,11 +83,11 @@ pub(crate) fn read_each<T: DeserializeOwned>(nouns: &str, items: impl IntoIterat
 
 /// The items that this version can read, and the problems with the others.
 pub(crate) fn read_known<T: DeserializeOwned>(
-    items: impl IntoIterator<Item = Value>,
+    items: impl IntoIterator<Item = Box<RawValue>>,
 ) -> (Vec<T>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for item in items {
-        match serde_json::from_value(item) {
+        match serde_json::from_str(item.get()) {
             Ok(item) => found.push(item),
             Err(error) => problems.push(error.to_string()),
         }
@@ -91,16 +95,20 @@ pub(crate) fn read_known<T: DeserializeOwned>(
     (found, problems)
 }
 
-fn take_items(answer: &mut Value, kind: &str) -> Vec<Value> {
-    match answer.get_mut(kind).map(Value::take) {
-        Some(Value::Array(items)) => items,
-        _ => Vec::new(),
-    }
+/// The fields of a response, each as it was received.
+pub(crate) type Fields = BTreeMap<String, Box<RawValue>>;
+
+fn take_items(answer: &mut Fields, kind: &str) -> Vec<Box<RawValue>> {
+    answer.remove(kind).and_then(|items| serde_json::from_str(items.get()).ok()).unwrap_or_default()
+}
+
+fn next_cursor(answer: &Fields) -> Option<String> {
+    answer.get("next_cursor").and_then(|cursor| serde_json::from_str(cursor.get()).ok()).flatten()
 }
 
 /// One page of a list.
 pub(crate) struct Page {
-    pub(crate) items: Vec<Value>,
+    pub(crate) items: Vec<Box<RawValue>>,
     pub(crate) next_cursor: Option<String>,
 }
 
@@ -163,39 +171,37 @@ impl ServerClient {
 
     /// Reads one page of a list, whose items are under `kind`.
     pub(crate) async fn page(&self, call: Call, kind: &str) -> Result<Page, Failure> {
-        let mut answer: Value = self.ask(call).await?;
-        let items = take_items(&mut answer, kind);
-        let next_cursor = answer["next_cursor"].as_str().map(str::to_owned);
-        Ok(Page { items, next_cursor })
+        let mut answer: Fields = self.ask(call).await?;
+        Ok(Page { items: take_items(&mut answer, kind), next_cursor: next_cursor(&answer) })
     }
 
-    /// Reads a whole list page by page: the response of `GET /kind` with all items under `kind`.
-    async fn whole(&self, kind: &str) -> Result<Value, Failure> {
+    /// Reads a whole list page by page: the response of `GET /kind`, and all items that were under `kind`.
+    async fn whole(&self, kind: &str) -> Result<(Fields, Vec<Box<RawValue>>), Failure> {
         let (mut all, mut cursor) = (Vec::new(), None::<String>);
         loop {
-            let mut answer: Value = self.ask(Call::get(&[kind]).query_if("cursor", cursor.as_ref())).await?;
+            let mut answer: Fields = self.ask(Call::get(&[kind]).query_if("cursor", cursor.as_ref())).await?;
             all.extend(take_items(&mut answer, kind));
-            cursor = answer["next_cursor"].as_str().map(str::to_owned);
+            cursor = next_cursor(&answer);
             if cursor.is_none() {
-                answer[kind] = all.into();
-                return Ok(answer);
+                return Ok((answer, all));
             }
         }
     }
 
     /// All items of a list, `GET /kind`.
     pub(crate) async fn all<T: DeserializeOwned>(&self, kind: &str) -> Result<Vec<T>, Failure> {
-        Ok(read_each(kind, take_items(&mut self.whole(kind).await?, kind)))
+        Ok(read_each(kind, self.whole(kind).await?.1))
     }
 
     /// Like [`all`](ServerClient::all); with `--json` prints them as one response instead and returns None.
     pub(crate) async fn show_all<T: DeserializeOwned>(&self, kind: &str) -> anyhow::Result<Option<Vec<T>>> {
-        let mut answer = self.whole(kind).await?;
+        let (mut answer, items) = self.whole(kind).await?;
         if self.is_json {
+            answer.insert(kind.to_owned(), to_raw_value(&items)?);
             output::json(&answer)?;
             return Ok(None);
         }
-        Ok(Some(read_each(kind, take_items(&mut answer, kind))))
+        Ok(Some(read_each(kind, items)))
     }
 
     /// The failure of an answer that was read in part.
@@ -229,7 +235,7 @@ impl ServerClient {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use windlass_api::job_details::Node;
 
     use super::*;
@@ -255,10 +261,11 @@ mod tests {
         let node =
             |state: &str| json!({"id": "01990000-0000-4000-8000-00000000abcd", "type": "t", "state": state});
         let items = [node("running"), node("dreaming"), json!(7), json!({"new": true, "nodes": []})];
+        let items = items.map(|item| to_raw_value(&item).unwrap());
         let (found, problems) = read_known::<Node>(items);
         assert_eq!((found.len(), problems.len()), (1, 3));
         let mut newer = node("failed");
         newer["field"] = json!({"of": "a later version"});
-        assert_eq!(read_each::<Node>("nodes", [newer]).len(), 1);
+        assert_eq!(read_each::<Node>("nodes", [to_raw_value(&newer).unwrap()]).len(), 1);
     }
 }

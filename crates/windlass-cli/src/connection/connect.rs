@@ -44,6 +44,9 @@ pub(crate) struct ConnectArgs {
     /// Format of the output
     #[arg(long, short, help_heading = "Output", value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
+    /// Print no notes and no progress beside the data, only errors
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
     /// Columns of a table to print, in this order, such as id,state,type
     #[arg(long, help_heading = "Output", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,

@@ -9,6 +9,7 @@ use unicode_width::UnicodeWidthStr;
 use windlass::clock::Stopwatch;
 use windlass_server::number::grouped;
 
+use super::format;
 use super::table::cut_end;
 use super::text::short_span;
 
@@ -42,14 +43,14 @@ impl Progress {
             watch: Stopwatch::start(),
             last: None,
             is_terminal: std::io::stderr().is_terminal(),
-            is_shown: true,
+            is_shown: !format::chosen().is_quiet,
         }
     }
 
     /// Prints nothing if `is_unwanted`, for example with `--json`.
     #[must_use]
     pub(crate) fn unless(mut self, is_unwanted: bool) -> Progress {
-        self.is_shown = !is_unwanted;
+        self.is_shown &= !is_unwanted;
         self
     }
 

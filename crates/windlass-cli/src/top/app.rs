@@ -2,7 +2,7 @@
 //! presses; `draw` renders it.
 
 use windlass::clock::Timestamp;
-use windlass::job::{JobState, WorkerId};
+use windlass::job::{JobState, QueueName, WorkerId};
 use windlass_api::job::Job;
 use windlass_api::pause::Gate;
 use windlass_api::queue::{Queue, Type};
@@ -13,7 +13,8 @@ use windlass_api::worker::Worker;
 
 use super::command::Command;
 use super::details::Details;
-use super::model::{FAILURES, failed_at};
+use super::history::History;
+use super::model::{failed_at, is_open_failure};
 use super::rates::Rates;
 use super::rows::{self, FailureGroup, ListRow};
 use super::sort::{self, Sorting, TimeRange};
@@ -125,6 +126,8 @@ pub(super) struct Snapshot {
     /// Read only while they are shown.
     pub(super) types: Option<Vec<Type>>,
     pub(super) schedules: Option<Vec<ScheduleView>>,
+    /// Read only for a time that is not drawn live.
+    pub(super) history: Option<History>,
 }
 
 /// The state of the screen.
@@ -145,6 +148,7 @@ pub(super) struct Screen {
     suspended: Vec<Job>,
     pub(super) types: Vec<Type>,
     pub(super) schedules: Vec<ScheduleView>,
+    pub(super) history: Option<History>,
     pub(super) pane: Pane,
     choices: [Selection; PANES],
     sorting: [Option<Sorting>; PANES],
@@ -173,6 +177,7 @@ impl Screen {
             suspended: Vec::new(),
             types: Vec::new(),
             schedules: Vec::new(),
+            history: None,
             pane: Pane::Queues,
             choices: Default::default(),
             sorting: Default::default(),
@@ -195,6 +200,7 @@ impl Screen {
         self.types = snapshot.types.unwrap_or(std::mem::take(&mut self.types));
         self.schedules = snapshot.schedules.unwrap_or(std::mem::take(&mut self.schedules));
         self.failures.sort_by_key(|job| std::cmp::Reverse(failed_at(job)));
+        self.history = snapshot.history.or(self.history.take());
         (self.link, self.heard_at) = (Connection::Up, self.now);
         for pane in Pane::ALL {
             self.clamp_selection(pane);
@@ -217,7 +223,7 @@ impl Screen {
         let mut queues: Vec<&Queue> =
             self.queues.iter().filter(|queue| self.lets_through(&[queue.name.0.as_str()])).collect();
         if let Some(sorting) = self.sorting(Pane::Queues) {
-            sorting.apply(&mut queues, |queue| sort::of_queue(queue, sorting.column, self.range));
+            sorting.apply(&mut queues, |queue| sort::of_queue(self, queue, sorting.column));
         }
         queues
     }
@@ -303,12 +309,28 @@ impl Screen {
         match pane {
             Pane::Queues => self.queues.len() as u64,
             Pane::Running => self.states.sum(&[JobState::Running]),
-            Pane::Failures => self.states.sum(&FAILURES),
+            Pane::Failures => self.open_failures() + self.states.sum(&[JobState::Retrying]),
             Pane::Suspended => self.states.sum(&[JobState::Suspended]),
             Pane::Workers | Pane::Types | Pane::Schedules | Pane::Groups => {
                 rows::rows(self, pane).len() as u64
             }
         }
+    }
+
+    /// How many jobs failed finally and were not redriven; a server that does not count them has at least the listed ones.
+    pub(super) fn open_failures(&self) -> u64 {
+        let listed = || self.failures.iter().filter(|job| is_open_failure(job)).count() as u64;
+        self.unresolved.map_or_else(listed, |open| open.failed + open.dead_letter)
+    }
+
+    /// How many jobs of a queue failed finally and were not redriven, among the listed ones; and whether all are listed.
+    pub(super) fn open_failures_of(&self, queue: &Text<QueueName>) -> (u64, bool) {
+        let (mut of_queue, mut listed) = (0, 0);
+        for job in self.failures.iter().filter(|job| is_open_failure(job)) {
+            listed += 1;
+            of_queue += u64::from(job.queue == *queue);
+        }
+        (of_queue, listed >= self.open_failures())
     }
 
     /// The number of rows that a pane shows.

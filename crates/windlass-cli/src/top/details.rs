@@ -3,6 +3,7 @@
 use windlass::clock::Timestamp;
 use windlass_api::job::{Job, Why};
 use windlass_api::job_details::{Attempt, LogLine};
+use windlass_api::json::Json;
 use windlass_api::pause::Pause;
 use windlass_api::queue::{Queue, Type};
 use windlass_api::schedule::ScheduleView;
@@ -11,8 +12,8 @@ use windlass_api::worker::Worker;
 
 use super::format::{age, count};
 use super::rows::FailureGroup;
-use crate::output::escaped;
 use crate::output::text::word;
+use crate::output::{escaped, raw};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStyle {
@@ -166,7 +167,7 @@ impl Details {
         lines.extend(schedule.next_runs.iter().map(|run| fact(&ago(run.0, now), run.0.to_string())));
         if let Some(payload) = &schedule.job.payload {
             lines.push(heading("Payload"));
-            lines.extend(json_lines(&payload.value()));
+            lines.extend(json_lines(payload));
         }
         Details { job: None, title: format!("Schedule {}", schedule.name), lines, skipped: 0 }
     }
@@ -196,7 +197,7 @@ const PAYLOAD_LINES: usize = 200;
 /// The payload of a job, as far as this key may read it.
 fn payload(job: &Job) -> Vec<Line> {
     match (&job.payload, &job.payload_base64) {
-        (Some(payload), _) => json_lines(&payload.value()),
+        (Some(payload), _) => json_lines(payload),
         (None, Some(base64)) => {
             let kind = job.content_type.as_deref().unwrap_or("unknown type");
             vec![fact("", format!("{kind}, {} characters of base64", base64.len()))]
@@ -206,10 +207,10 @@ fn payload(job: &Job) -> Vec<Line> {
 }
 
 /// JSON over several lines, up to a limit.
-fn json_lines(value: &serde_json::Value) -> Vec<Line> {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    let mut lines: Vec<Line> = text.lines().take(PAYLOAD_LINES).map(|line| fact("", escaped(line))).collect();
-    if text.lines().count() > PAYLOAD_LINES {
+fn json_lines(json: &Json) -> Vec<Line> {
+    let all = raw::lines(json.0.get());
+    let mut lines: Vec<Line> = all.iter().take(PAYLOAD_LINES).map(|line| fact("", line.as_str())).collect();
+    if all.len() > PAYLOAD_LINES {
         lines.push(fact("", "…"));
     }
     lines

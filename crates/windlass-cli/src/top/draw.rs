@@ -128,7 +128,8 @@ fn tab_areas(area: Rect, screen: &Screen) -> Vec<(Pane, Rect)> {
 fn draw_tab(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pane, theme: Theme) {
     let (name, total) = tab(screen, pane);
     let name_style = if pane == screen.pane { theme.chosen() } else { Style::new() };
-    let is_bad = [Pane::Failures, Pane::Groups].contains(&pane) && screen.total(pane) > 0;
+    // Jobs that are retried by themselves, and those that somebody retried, are no alarm.
+    let is_bad = [Pane::Failures, Pane::Groups].contains(&pane) && screen.open_failures() > 0;
     let style = if is_bad { theme.bad() } else { theme.faint() };
     frame.render_widget(Line::from(vec![Span::styled(name, name_style), Span::styled(total, style)]), area);
 }
@@ -190,7 +191,7 @@ fn heading(screen: &Screen, pane: Pane, shown: usize) -> String {
         format!("· by {name} {} ", if sorting.is_down { "▼" } else { "▲" })
     });
     let has_range = [Pane::Queues, Pane::Types].contains(&pane);
-    let range = if has_range { format!("· {} ", screen.range.name()) } else { String::new() };
+    let range = if has_range { format!("· {} ", screen.range.listed().name()) } else { String::new() };
     format!(" {} {numbers} {by}{range}", pane.title())
 }
 
@@ -240,7 +241,7 @@ fn draw_foot(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
         ("/", "filter"),
         ("Tab", "next list"),
         ("s", "sort"),
-        ("t", "time range"),
+        ("t", "time"),
     ]);
     let mut pieces = Vec::new();
     let mut left = width;

@@ -29,7 +29,7 @@ pub(super) const HELP: [(&str, &str); 14] = [
     ("r", "resume; retry a final job as a new job, or all jobs of an error; run a schedule now"),
     ("c", "cancel the job"),
     ("s  S", "sort the list by its next column; the other way round"),
-    ("t", "rates and durations of the last minute or the last hour"),
+    ("t", "time: last minute or hour; 24 hours, 7 or 30 days of the selected queue or type, or of all"),
     ("mouse", "click a row to select it, again to open it; Shift to select text, or --no-mouse"),
     ("/", "filter by words; Enter keeps the filter, Esc clears it"),
     ("y n", "yes and no, to answer a question"),
@@ -69,7 +69,7 @@ impl Screen {
             KeyCode::BackTab | KeyCode::Left => self.pane = self.pane.step(Pane::ALL.len() - 1),
             KeyCode::Char('s') => self.sort_by_next(),
             KeyCode::Char('S') => self.reverse(),
-            KeyCode::Char('t') => self.range = self.range.other(),
+            KeyCode::Char('t') => self.range = self.range.next(),
             KeyCode::Char(digit @ '1'..='8') => {
                 self.pane = Pane::ALL[usize::from(digit as u8 - b'1')];
             }

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use windlass::job::{JobAction, JobState};
@@ -20,16 +21,18 @@ use windlass_api::schedule::ScheduleView;
 use windlass_api::stats::Stats;
 use windlass_api::worker::Worker;
 
-use super::app::{Pane, Snapshot};
+use super::app::{Pane, Screen, Snapshot};
 use super::command::{Command, Verb};
 use super::details::JobDetails;
 use super::format::several;
+use super::history::{History, HistoryOf};
 use super::key_bindings::Effect;
-use super::model::{FAILURES, read};
+use super::model::{FAILED, is_open_failure, read};
 use crate::connection::client::{Call, ServerClient};
 use crate::error::Failure;
 use crate::limits::{
-    TOP_EVENTS_BUFFERED, TOP_FAILURES_PER_POLL, TOP_JOBS_MAX, TOP_POLL_INTERVAL, TOP_RETRY_MAX,
+    TOP_EVENTS_BUFFERED, TOP_FAILURES_PER_POLL, TOP_HISTORY_INTERVAL, TOP_JOBS_MAX, TOP_POLL_INTERVAL,
+    TOP_RETRY_MAX,
 };
 
 /// Something to show.
@@ -49,6 +52,13 @@ pub(super) enum Update {
     },
 }
 
+/// What the screen shows: some data is read only while it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Shown {
+    pane: Pane,
+    history: Option<HistoryOf>,
+}
+
 /// Updates from the server, and the way to send commands to it.
 pub(super) struct Feed {
     client: Arc<ServerClient>,
@@ -57,8 +67,8 @@ pub(super) struct Feed {
     /// Incremented to poll at once.
     hurry: watch::Sender<u64>,
     tasks: JoinSet<()>,
-    /// The list that is shown.
-    shown: watch::Sender<Pane>,
+    /// What is shown.
+    shown: watch::Sender<Shown>,
 }
 
 impl Feed {
@@ -68,17 +78,25 @@ impl Feed {
         let (failed, failures) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let hurry = watch::Sender::new(0);
         let mut tasks = JoinSet::new();
-        let shown = watch::Sender::new(Pane::Queues);
+        let shown = watch::Sender::new(Shown { pane: Pane::Queues, history: None });
         let steering = (hurry.subscribe(), shown.subscribe());
         tasks.spawn(poll(client.clone(), failures, steering, sender.clone()));
         tasks.spawn(hear_of_failures(client.clone(), failed));
         Feed { client, updates, sender, hurry, tasks, shown }
     }
 
-    /// Tells which list is shown; one that is read only while it is shown is read at once.
-    pub(super) fn watch(&self, pane: Pane) {
-        let is_new = self.shown.send_if_modified(|shown| std::mem::replace(shown, pane) != pane);
-        if is_new && [Pane::Types, Pane::Schedules].contains(&pane) {
+    /// Tells what is shown; data that is read only while it is shown is read at once.
+    pub(super) fn watch(&self, screen: &Screen) {
+        let now = Shown { pane: screen.pane, history: screen.history_wanted() };
+        let mut is_urgent = false;
+        self.shown.send_if_modified(|shown| {
+            let is_new_list = shown.pane != now.pane && [Pane::Types, Pane::Schedules].contains(&now.pane);
+            is_urgent = is_new_list || (shown.history != now.history && now.history.is_some());
+            let is_new = *shown != now;
+            *shown = now;
+            is_new
+        });
+        if is_urgent {
             self.hurry.send_modify(|count| *count += 1);
         }
     }
@@ -167,14 +185,14 @@ async fn ask<T: DeserializeOwned>(client: &ServerClient, path: &[&str]) -> Resul
 }
 
 async fn ask_call<T: DeserializeOwned>(client: &ServerClient, call: Call) -> Result<T, Failure> {
-    let answer: Value = client.ask(call).await?;
-    read(answer).map_err(|error| client.unreadable(&error))
+    let answer: Box<RawValue> = client.ask(call).await?;
+    read(answer.get()).map_err(|error| client.unreadable(&error))
 }
 
 /// The first page of a list, without the items that only a newer version can read.
 async fn list<T: DeserializeOwned>(client: &ServerClient, call: Call, kind: &str) -> Result<Vec<T>, Failure> {
     let items = client.page(call, kind).await?.items;
-    Ok(items.into_iter().filter_map(|item| read(item).ok()).collect())
+    Ok(items.into_iter().filter_map(|item| read(item.get()).ok()).collect())
 }
 
 /// Turns a missing permission into None: the data is not shown.
@@ -195,20 +213,27 @@ pub(super) async fn read_snapshot(client: &ServerClient, shown: Pane) -> Result<
         list::<Worker>(client, Call::get(&["workers"]), "workers"),
     );
     let (stats, queues) = (stats?, queues?);
-    let jobs = |states: &'static [JobState]| {
+    let jobs = |states: &'static [JobState], redriven: Option<bool>| {
         let is_empty = stats.states.sum(states) == 0;
         async move {
             if is_empty {
                 return Ok(Vec::new());
             }
-            let filter = JobFilter { state: states.to_vec(), ..JobFilter::default() };
+            let filter = JobFilter { state: states.to_vec(), redriven, ..JobFilter::default() };
             let query = ListQuery { limit: Some(TOP_JOBS_MAX), ..ListQuery::from(filter) };
-            list::<Job>(client, Call::get(&["jobs"]).queries(&query), "jobs").await
+            let jobs = list::<Job>(client, Call::get(&["jobs"]).queries(&query), "jobs").await?;
+            // Results are not shown, and may be large.
+            Ok::<_, Failure>(jobs.into_iter().map(|job| Job { result: None, ..job }).collect::<Vec<_>>())
         }
     };
-    let (running, failures, suspended) =
-        tokio::join!(jobs(&[JobState::Running]), jobs(&FAILURES), jobs(&[JobState::Suspended]));
-    let (running, failures, suspended) = (running?, failures?, suspended?);
+    let (running, retrying, failed, suspended) = tokio::join!(
+        jobs(&[JobState::Running], None),
+        jobs(&[JobState::Retrying], None),
+        jobs(&FAILED, Some(false)),
+        jobs(&[JobState::Suspended], None),
+    );
+    let (running, mut failures, suspended) = (running?, failed?, suspended?);
+    failures.extend(retrying?);
     let (gate, workers) = (unless_refused(gate)?, unless_refused(workers)?);
     let types = match shown {
         Pane::Types => Some(list::<Type>(client, Call::get(&["types"]), "types").await?),
@@ -218,7 +243,8 @@ pub(super) async fn read_snapshot(client: &ServerClient, shown: Pane) -> Result<
         Pane::Schedules => Some(list::<ScheduleView>(client, Call::get(&["schedules"]), "schedules").await?),
         _ => None,
     };
-    Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended, types, schedules })
+    let history = None;
+    Ok(Snapshot { stats, queues, gate, workers, running, failures, suspended, types, schedules, history })
 }
 
 async fn read_job(client: &ServerClient, id: &str) -> Result<JobDetails, Failure> {
@@ -235,17 +261,19 @@ async fn read_job(client: &ServerClient, id: &str) -> Result<JobDetails, Failure
 async fn poll(
     client: Arc<ServerClient>,
     mut failures: mpsc::Receiver<String>,
-    (mut hurry, shown): (watch::Receiver<u64>, watch::Receiver<Pane>),
+    (mut hurry, shown): (watch::Receiver<u64>, watch::Receiver<Shown>),
     updates: mpsc::Sender<Update>,
 ) {
     let mut lately = RecentFailures::default();
+    let mut stored = StoredHistory::default();
     let mut pause = TOP_POLL_INTERVAL;
     loop {
-        let pane = *shown.borrow();
+        let Shown { pane, history } = shown.borrow().clone();
         let told = match read_snapshot(&client, pane).await {
             Ok(mut snapshot) => {
                 pause = TOP_POLL_INTERVAL;
                 lately.add(&client, &mut failures, &mut snapshot).await;
+                snapshot.history = stored.read(&client, history).await;
                 Update::Polled(Box::new(snapshot))
             }
             Err(failure) => {
@@ -258,6 +286,28 @@ async fn poll(
         }
         // Poll again soon after a command, to show its result.
         let _waited_or_hurried = tokio::time::timeout(pause, hurry.changed()).await;
+    }
+}
+
+/// The history that was read last. It grows by a point every few minutes, so it is not read with every poll.
+#[derive(Default)]
+struct StoredHistory {
+    last: Option<(Instant, History)>,
+}
+
+impl StoredHistory {
+    /// The history that is wanted; None if the server does not have it, or refuses it.
+    async fn read(&mut self, client: &ServerClient, wanted: Option<HistoryOf>) -> Option<History> {
+        let of = wanted?;
+        let is_new =
+            |(at, history): &&(Instant, History)| history.of == of && at.elapsed() < TOP_HISTORY_INTERVAL;
+        if let Some((_, known)) = self.last.as_ref().filter(is_new) {
+            return Some(known.clone());
+        }
+        let found = ask_call(client, of.call()).await.ok()?;
+        let history = History { of, found };
+        self.last = Some((Instant::now(), history.clone()));
+        Some(history)
     }
 }
 
@@ -288,20 +338,21 @@ impl RecentFailures {
             // Errors are ignored: the next poll reports them.
             if let Ok(job) = ask::<Job>(client, &["jobs", &id]).await {
                 self.jobs.retain(|other| other.id != job.id);
-                self.jobs.push_back(job);
+                // One that was redriven needs no attention any more.
+                self.jobs.extend(is_open_failure(&job).then_some(Job { result: None, ..job }));
             }
         }
         while self.jobs.len() > TOP_JOBS_MAX {
             self.jobs.pop_front();
         }
-        // A job that was retried has moved on; its old failure is not shown.
-        self.jobs.retain(|job| !known.contains(&job.id.to_string()) && job.state.0.is_final());
+        self.jobs.retain(|job| !known.contains(&job.id.to_string()));
         snapshot.failures.extend(self.jobs.iter().cloned());
     }
 }
 
-/// The events of failures.
-const FAILURE_EVENTS: &str = "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired";
+/// The events of failures, and the one after which a failure needs no attention any more.
+const FAILURE_EVENTS: &str =
+    "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired,job.lifecycle.redriven";
 
 /// Listens for failures for as long as the server responds.
 async fn hear_of_failures(client: Arc<ServerClient>, failed: mpsc::Sender<String>) {

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
 use windlass::job::error_pattern;
-use windlass_api::job::Job;
 use windlass_api::queue::Type;
 use windlass_api::schedule::ScheduleView;
 use windlass_api::worker::Worker;
 
 use super::app::{Pane, Screen};
 use super::format::{age, count_or_dot};
-use super::model::{FAILED, failed_at};
+use super::model::{failed_at, is_open_failure};
 use super::sort::SortValue;
 
 /// How a cell is drawn.
@@ -221,8 +220,7 @@ impl FailureGroup {
 /// The listed jobs that failed finally and were not retried, by type and error; the largest group first.
 pub(super) fn groups(screen: &Screen) -> Vec<FailureGroup> {
     let mut groups: BTreeMap<String, FailureGroup> = BTreeMap::new();
-    let is_open = |job: &&Job| FAILED.contains(&job.state.0) && job.superseded_by.is_none();
-    for job in screen.listed(Pane::Failures).iter().filter(is_open) {
+    for job in screen.listed(Pane::Failures).iter().filter(|job| is_open_failure(job)) {
         let Some(error) = &job.error else { continue };
         let code = error.code.clone().unwrap_or_default();
         let key = format!("{} {code} {}", job.r#type, error_pattern(&error.message));

@@ -1,12 +1,14 @@
 //! Sorting the lists: by a column, up or down.
 
+use std::time::Duration;
+
 use windlass::job::JobState;
 use windlass_api::job::Job;
 use windlass_api::queue::Queue;
 use windlass_api::stats::{QueueRates, Rates};
 
-use super::app::Pane;
-use super::model::{FAILED, failed_at};
+use super::app::{Pane, Screen};
+use super::model::failed_at;
 use super::rows::columns_of;
 
 /// What a row is sorted by in a column. `None` comes last in both directions.
@@ -69,16 +71,16 @@ pub(super) fn names(pane: Pane) -> Vec<(&'static str, bool)> {
 }
 
 /// The value of a queue in a column of [`names`].
-pub(super) fn of_queue(queue: &Queue, column: usize, range: TimeRange) -> SortValue {
+pub(super) fn of_queue(screen: &Screen, queue: &Queue, column: usize) -> SortValue {
     let number = |states: &[JobState]| SortValue::Number(queue.depth.sum(states));
     match column {
         1 => number(&[JobState::Scheduled]),
         2 => number(&[JobState::Running]),
-        3 => number(&FAILED),
+        3 => SortValue::Number(screen.open_failures_of(&queue.name).0),
         4 => queue.oldest_age.map_or(SortValue::None, |span| {
             SortValue::Number(u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX))
         }),
-        5 => SortValue::Number(range.of(&queue.rates).completed),
+        5 => SortValue::Number(screen.range.of(&queue.rates).completed),
         _ => SortValue::Text(queue.name.to_string()),
     }
 }
@@ -96,21 +98,53 @@ pub(super) fn of_job(job: &Job, column: usize, pane: Pane) -> SortValue {
     }
 }
 
-/// The time that rates and durations in the lists are of.
+/// The time that is shown: rates and durations in the lists, and the curves above them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum TimeRange {
     #[default]
     Minute,
     Hour,
+    Day,
+    Week,
+    Month,
 }
 
 impl TimeRange {
-    pub(super) fn other(self) -> TimeRange {
-        if self == TimeRange::Minute { TimeRange::Hour } else { TimeRange::Minute }
+    /// The next one; the shortest after the longest.
+    pub(super) fn next(self) -> TimeRange {
+        match self {
+            TimeRange::Minute => TimeRange::Hour,
+            TimeRange::Hour => TimeRange::Day,
+            TimeRange::Day => TimeRange::Week,
+            TimeRange::Week => TimeRange::Month,
+            TimeRange::Month => TimeRange::Minute,
+        }
     }
 
     pub(super) fn name(self) -> &'static str {
-        if self == TimeRange::Minute { "last minute" } else { "last hour" }
+        match self {
+            TimeRange::Minute => "last minute",
+            TimeRange::Hour => "last hour",
+            TimeRange::Day => "last 24 hours",
+            TimeRange::Week => "last 7 days",
+            TimeRange::Month => "last 30 days",
+        }
+    }
+
+    /// The time of the rates in the lists: those of single queues and types are known for an hour.
+    pub(super) fn listed(self) -> TimeRange {
+        if self == TimeRange::Minute { self } else { TimeRange::Hour }
+    }
+
+    /// How much of the server's history is drawn; none for the times that are drawn live.
+    pub(super) fn stored(self) -> Option<Duration> {
+        let days = match self {
+            TimeRange::Minute | TimeRange::Hour => return None,
+            TimeRange::Day => 1,
+            TimeRange::Week => 7,
+            TimeRange::Month => 30,
+        };
+        Some(Duration::from_secs(days * 86_400))
     }
 
     /// The rates of this time.

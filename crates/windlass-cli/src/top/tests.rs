@@ -22,7 +22,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    super::model::read(value).unwrap()
+    super::model::read(&value.to_string()).unwrap()
 }
 
 fn flow(submitted: u64, completed: u64, retried: u64) -> Value {
@@ -114,6 +114,7 @@ pub(super) fn snapshot() -> Snapshot {
         )],
         types: None,
         schedules: None,
+        history: None,
     }
 }
 

@@ -7,6 +7,7 @@ mod connection;
 mod dev;
 mod documents;
 mod every;
+mod export;
 mod jobs;
 mod links;
 mod mcp;

@@ -53,6 +53,21 @@ async fn long_work_shows_how_far_it_is_and_a_program_sees_nothing_of_it() {
 }
 
 #[tokio::test]
+async fn a_person_is_asked_before_a_job_is_deleted_and_a_script_is_not() {
+    let site = Site::start().await;
+    let id = site.submit(&["a"]).await;
+    site.run(&["cancel", &id]).await.well();
+    let (shown, code) = at_terminal(&site, &format!("delete {id}"), &[], "n\n").await;
+    assert!(
+        shown.contains(&format!("delete job {id} with payload, result and log? [y/N]")) && code == 1,
+        "{shown}"
+    );
+    assert_eq!(site.run(&["show", &id]).await.code, 0, "it is still there");
+    assert_eq!(site.run(&["delete", &id]).await.well().trim(), format!("{id}  deleted"));
+    site.served.stop().await;
+}
+
+#[tokio::test]
 async fn a_person_is_asked_before_many_jobs_are_changed() {
     let site = Site::start().await;
     site.submit(&["a"]).await;

@@ -36,6 +36,7 @@ tests!(
     a_handler_may_shorten_its_time_and_not_lengthen_it,
     a_heartbeat_says_what_to_do,
     leaving_gives_jobs_back_without_counting,
+    a_heartbeat_that_waits_learns_that_its_worker_was_removed,
     a_worker_is_somebody_new_at_every_start,
     a_workers_clock_does_not_matter,
     maintenance_says_when_to_come_again,
@@ -371,6 +372,19 @@ async fn leaving_gives_jobs_back_without_counting(t: &Fixture) {
     assert_eq!(t.claim(next, 3).await.len(), 3, "at once");
     let error = t.store.deregister(&t.me, worker).await.unwrap_err();
     assert_eq!(error, WorkError::NoSuchWorker(worker));
+}
+
+/// Model: leases-and-heartbeats
+async fn a_heartbeat_that_waits_learns_that_its_worker_was_removed(t: &Fixture) {
+    let (worker, other) = (t.worker().await, t.worker().await);
+    let beats = async |id| t.store.heartbeat_wait(&t.me, id, Vec::new(), Duration::from_secs(20)).await;
+    let leave = async |id| t.store.deregister(&t.me, id).await.unwrap();
+    let both = async { tokio::join!(beats(worker), beats(other), leave(worker)) };
+    // The other one is woken, too, and sees that nothing concerns it.
+    let (removed, stayed, _) =
+        tokio::time::timeout(Duration::from_secs(10), both).await.expect("woken at once");
+    assert_eq!(removed.unwrap_err(), WorkError::NoSuchWorker(worker));
+    assert!(stayed.unwrap().directives.is_empty());
 }
 
 /// Model: leases-and-heartbeats

@@ -1,9 +1,9 @@
-//! The guides below `/docs/guides`. They are public text, so no key is needed.
+//! The first page of the documentation, and the guides below `/docs/guides`. They are public text, so no key is needed.
 
 use axum::Router;
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
 use super::site;
@@ -14,9 +14,11 @@ const POLICY: &str =
 /// How long browsers may keep pages, which change with the binary only.
 const CACHE: &str = "public, max-age=300";
 
-/// `GET /docs/guides` and everything below.
+/// `GET /docs`, which leads to the guides and the reference, and `GET /docs/guides` with everything below.
 pub(crate) fn router() -> Router {
     Router::new()
+        .route("/docs", get(entry))
+        .route("/docs/", get(entry))
         .route("/docs/guides", get(index))
         .route("/docs/guides/", get(index))
         .route("/docs/guides/{*name}", get(guide))
@@ -32,6 +34,14 @@ fn answer(status: StatusCode, content_type: &'static str, text: String) -> Respo
 }
 
 const HTML: &str = "text/html; charset=utf-8";
+
+/// The first page. A search was one of the reference, which was at this address before.
+async fn entry(uri: Uri) -> Response {
+    match uri.query() {
+        Some(query) if query.starts_with("q=") => Redirect::to(&format!("/docs/api?{query}")).into_response(),
+        _ => answer(StatusCode::OK, HTML, site::served_entry()),
+    }
+}
 
 /// The list of guides, or what a search found.
 async fn index(uri: Uri) -> Response {

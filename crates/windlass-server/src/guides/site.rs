@@ -73,6 +73,8 @@ struct Entry {
 }
 
 enum Content<'a> {
+    /// The first page: where guides and the reference are.
+    Entry,
     /// A list of all guides.
     Index,
     Guide(&'a Guide),
@@ -100,6 +102,7 @@ struct GuidePage {
     body: String,
     /// The sections of the index.
     is_index: bool,
+    is_entry: bool,
     results: Option<Vec<Entry>>,
 }
 
@@ -121,6 +124,7 @@ fn page(links: Links, content: &Content<'_>) -> String {
         is_here: false,
     };
     let (title, query, results) = match content {
+        Content::Entry => ("Documentation".to_owned(), "", None),
         Content::Index => ("Guides".to_owned(), "", None),
         Content::Guide(guide) => (guide.title.clone(), "", None),
         Content::Search(query, hits) => {
@@ -158,6 +162,7 @@ fn page(links: Links, content: &Content<'_>) -> String {
         head: head.to_owned(),
         body: body.to_owned(),
         is_index: matches!(content, Content::Index),
+        is_entry: matches!(content, Content::Entry),
         results,
     };
     page.render().expect("writing to memory cannot fail")
@@ -165,6 +170,11 @@ fn page(links: Links, content: &Content<'_>) -> String {
 
 fn shown_place(guide: &Guide, section: &Section) -> String {
     if section.level <= 1 { guide.title.clone() } else { format!("{} › {}", guide.title, section.heading) }
+}
+
+/// The page that leads to the guides and to the reference.
+pub(super) fn served_entry() -> String {
+    page(Links::Served, &Content::Entry)
 }
 
 /// The list of all guides, as the server sends it.

@@ -1,4 +1,4 @@
-//! The reference of the HTTP API for people, `/docs`: the OpenAPI document as a page, with examples, error codes and a search.
+//! The reference of the HTTP API for people, `/docs/api`: the OpenAPI document as a page, with examples, error codes and a search.
 //! It is rendered here and works without JavaScript; it loads nothing from other servers.
 
 mod fields;
@@ -138,7 +138,7 @@ impl Reference {
         let codes: Vec<Value> = codes
             .map(|(status, code, about)| json!({"status": status, "code": code, "when": about}))
             .collect();
-        json!({"operations": operations, "objects": objects, "error_codes": codes, "more": "/docs, /docs/guides"})
+        json!({"operations": operations, "objects": objects, "error_codes": codes, "more": "/docs/api, /docs/guides"})
     }
 }
 
@@ -206,7 +206,7 @@ impl Reply for ReferenceResponse {
     }
 }
 
-/// `GET /docs`
+/// `GET /docs/api`
 pub(crate) async fn reference(
     State(app): State<App>,
     Query(query): Query<ReferenceQuery>,

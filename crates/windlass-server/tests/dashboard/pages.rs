@@ -302,6 +302,15 @@ async fn a_wrong_address_is_a_page_in_a_browser_only() {
 async fn the_guides_are_served_and_searched_without_a_key_and_a_script() {
     let site = Site::start().await;
     site.key("ann", windlass::store::caller::Role::Admin).await;
+    let entry = site.ask("GET", "/docs", &[], "").await;
+    assert_eq!((entry.status, entry.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    for link in ["/docs/guides", "/docs/api", "/openapi.json", "/", "/docs/guides/tutorials/served"] {
+        assert!(entry.body.contains(&format!("href=\"{link}\"")), "{link}");
+        assert!(site.ask("GET", link, &[], "").await.status < 400, "{link}");
+    }
+    // Searches of the reference had this address before.
+    let before = site.ask("GET", "/docs?q=cancel+job", &[], "").await;
+    assert_eq!((before.status, before.header("location")), (303, Some("/docs/api?q=cancel+job")));
     let index = site.ask("GET", "/docs/guides", &[], "").await;
     assert_eq!(index.status, 200);
     assert!(index.body.contains("href=\"/docs/guides/schedules\"") && !index.body.contains("<script"));

@@ -57,7 +57,7 @@ async fn the_first_key_binds_at_once_and_one_shape_refuses_everybody_else() {
     for path in ["/metrics", "/api/v1/events", "/api/v1/stats"] {
         assert_eq!(Request::new(t.address, "GET", path).send().await.status, 401, "{path}");
     }
-    for path in ["/healthz", "/readyz", "/openapi.json", "/docs"] {
+    for path in ["/healthz", "/readyz", "/openapi.json", "/docs", "/docs/api"] {
         assert_eq!(Request::new(t.address, "GET", path).send().await.status, 200, "{path}");
     }
     // With keys, the host name of the request does not matter.

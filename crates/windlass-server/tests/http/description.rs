@@ -46,7 +46,7 @@ async fn the_description_has_every_route_of_the_contract_and_no_other() {
         let path = format!("/api/v1{}", words.pop().unwrap());
         wanted.insert(path, words.into_iter().map(str::to_owned).collect());
     }
-    for path in ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"] {
+    for path in ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs/api"] {
         wanted.insert(path.to_owned(), BTreeSet::from(["GET".to_owned()]));
     }
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -250,7 +250,7 @@ async fn every_example_of_a_request_is_understood() {
 #[tokio::test]
 async fn the_reference_shows_every_operation_and_loads_nothing() {
     let t = Fixture::new().await;
-    let page = Request::new(t.address, "GET", "/docs").send().await;
+    let page = Request::new(t.address, "GET", "/docs/api").send().await;
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     let policy = page.header("content-security-policy").unwrap().to_owned();
     assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
@@ -277,7 +277,7 @@ async fn the_reference_shows_every_operation_and_loads_nothing() {
 async fn the_reference_can_be_searched_without_scripts() {
     let t = Fixture::new().await;
     let search = async |words: &str| {
-        let page = Request::new(t.address, "GET", &format!("/docs?q={words}")).send().await;
+        let page = Request::new(t.address, "GET", &format!("/docs/api?q={words}")).send().await;
         (page.status, String::from_utf8(page.body).unwrap())
     };
     let (status, html) = search("cancel%20job").await;

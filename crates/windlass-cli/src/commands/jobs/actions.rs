@@ -291,13 +291,23 @@ async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
 
 /// Acts on each named job. A failure does not stop the others.
 async fn each(client: &ServerClient, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
+    if matches!(action, Action::Delete) && !which.yes && !which.dry_run && can_ask() {
+        let what = match which.ids.as_slice() {
+            [id] => format!("job {}", client.job_id(id).await?),
+            ids => counted(ids.len() as u64, "job"),
+        };
+        if !confirmed(&format!("delete {what} with payload, result and log?"))? {
+            output::note("nothing was changed");
+            return Ok(Exit::No.into());
+        }
+    }
     let mut first_failure = None;
     for text in &which.ids {
         match act_on_job(client, which, action, text).await {
             Ok(()) => {}
             Err(error) if which.ids.len() == 1 => return Err(error),
             Err(error) => {
-                output::note(&format!("{}: {error:#}", output::escaped(text)));
+                output::complain(&format!("{}: {error:#}", output::escaped(text)));
                 first_failure.get_or_insert(Exit::of(&error));
             }
         }
@@ -340,7 +350,7 @@ async fn act_on_job(
 
 /// Acts on all matching jobs, after counting them and asking for confirmation.
 async fn many(client: &ServerClient, which: &ActArgs, action: &Action) -> anyhow::Result<ExitCode> {
-    let body = action.bulk(which.filter.filter())?;
+    let body = action.bulk(which.filter.filter(client).await?)?;
     let answer = client.send(bulk(&BulkBody { dry_run: true, ..body.clone() })).await?;
     let matched = answer.read::<BulkAnswer>()?.matched;
     if which.dry_run {
@@ -405,9 +415,14 @@ async fn in_parts(
     }
 }
 
+/// Whether there is somebody to ask.
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
 /// Asks for confirmation. Fails if there is no terminal to ask on.
 pub(crate) fn confirmed(question: &str) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if !can_ask() {
         return Err(Failure::usage(format!(
             "{question} There is no terminal to ask on; pass --yes, or preview with --dry-run"
         )));

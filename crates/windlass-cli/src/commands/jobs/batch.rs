@@ -3,13 +3,15 @@
 
 mod lines;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use windlass_api::client::error::ErrorResponse;
 use windlass_api::job::SubmittedJobs;
@@ -47,7 +49,7 @@ struct Tally {
 
 impl Tally {
     fn refuse(&mut self, number: u64, code: &str, message: &str) {
-        output::note(&format!("line {number}: {}", escaped(message)));
+        output::complain(&format!("line {number}: {}", escaped(message)));
         self.refused.push(json!({"line": number, "code": code, "message": message}));
     }
 }
@@ -131,7 +133,8 @@ enum More {
 
 /// The line to send, with an idempotency key added if it has none.
 fn keyed(line: &str, number: u64, run: &str) -> Result<String, String> {
-    let fields: Map<String, Value> =
+    // Only names are read: a payload may hold numbers of any size.
+    let fields: BTreeMap<String, &RawValue> =
         serde_json::from_str(line).map_err(|error| format!("not a JSON object: {error}"))?;
     if fields.contains_key("idempotency_key") {
         return Ok(line.trim().to_owned());
@@ -205,6 +208,11 @@ fn named(failure: &Failure, count: usize) -> Option<(usize, (String, String))> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_payload_may_hold_numbers_of_any_size() {
+        assert!(keyed(r#"{"type":"a","payload":1e999}"#, 1, "").unwrap().ends_with(r#""payload":1e999}"#));
+    }
 
     #[test]
     fn every_line_gets_a_key_of_its_own_and_the_same_one_next_time() {

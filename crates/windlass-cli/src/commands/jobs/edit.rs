@@ -15,6 +15,7 @@ use windlass_api::json::Json;
 use crate::commands::jobs::submit::json_payload;
 use crate::connection::client::{Call, ServerClient};
 use crate::error::Failure;
+use crate::output::raw;
 
 /// The editor if neither `VISUAL` nor `EDITOR` names one.
 const EDITOR: &str = "vi";
@@ -70,8 +71,7 @@ pub(crate) async fn edit(client: &ServerClient, id: &str, body: &mut RedriveBody
 }
 
 fn pretty(json: &[u8]) -> Vec<u8> {
-    let parsed: Result<serde_json::Value, _> = serde_json::from_slice(json);
-    let text = parsed.ok().and_then(|value| serde_json::to_string_pretty(&value).ok());
+    let text = std::str::from_utf8(json).ok().map(raw::pretty);
     let mut bytes = text.map_or_else(|| json.to_vec(), String::into_bytes);
     bytes.push(b'\n');
     bytes

@@ -7,6 +7,8 @@ use windlass_api::text::Text;
 use windlass_api::time::Moment;
 
 use crate::commands::manage::settings::is_empty;
+use crate::connection::client::ServerClient;
+use crate::error::Failure;
 
 /// Filters for jobs; a job must match all of them.
 #[derive(Args, Clone, Default)]
@@ -30,9 +32,9 @@ pub(crate) struct FilterArgs {
     /// Submitted by this actor
     #[arg(long, value_name = "ACTOR")]
     owner: Option<String>,
-    /// Spawned by this job
+    /// Spawned by this job: an id, or a part of one
     #[arg(long, value_name = "ID")]
-    parent: Option<Text<JobId>>,
+    parent: Option<String>,
     /// Submitted at or after this time, RFC 3339
     #[arg(long, value_name = "TIME")]
     created_after: Option<Moment>,
@@ -50,11 +52,18 @@ pub(crate) struct FilterArgs {
 impl FilterArgs {
     /// Whether no filter is given, so that all jobs match.
     pub(crate) fn is_empty(&self) -> bool {
-        is_empty(&self.filter())
+        self.parent.is_none() && is_empty(&self.with_parent(None))
     }
 
-    /// The filter as the API takes it.
-    pub(crate) fn filter(&self) -> JobFilter {
+    /// The filter as the API takes it; the server is asked for the whole id of the parent.
+    pub(crate) async fn filter(&self, client: &ServerClient) -> Result<JobFilter, Failure> {
+        let Some(parent) = &self.parent else { return Ok(self.with_parent(None)) };
+        let id = client.job_id(parent).await?;
+        let whole = id.parse().map_err(|_| Failure::NotFound(format!("no job `{id}`")))?;
+        Ok(self.with_parent(Some(whole)))
+    }
+
+    fn with_parent(&self, parent: Option<Text<JobId>>) -> JobFilter {
         JobFilter {
             state: self.state.iter().map(|state| state.0).collect(),
             r#type: self.job_type.clone(),
@@ -62,7 +71,7 @@ impl FilterArgs {
             tag: self.tag.clone(),
             correlation_id: self.correlation_id.clone(),
             owner: self.owner.clone(),
-            parent: self.parent.clone(),
+            parent,
             created_after: self.created_after,
             created_before: self.created_before,
             redriven: self.redriven,

@@ -53,7 +53,7 @@ pub(crate) async fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         Order::Oldest => ListOrder::Oldest,
         Order::Claim => ListOrder::Claim,
     };
-    let query = ListQuery { order: Some(order), ..ListQuery::from(args.filter.filter()) };
+    let query = ListQuery { order: Some(order), ..ListQuery::from(args.filter.filter(&client).await?) };
     let query = ListQuery { payload: args.payload.then_some(true), ..query };
     let (mut left, mut cursor, mut count) = (if args.all { usize::MAX } else { args.limit }, None, 0);
     while left > 0 {

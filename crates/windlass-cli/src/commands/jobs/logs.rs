@@ -1,14 +1,17 @@
-//! `windlass logs`: prints a job's log, and follows it. The job's events tell when its state changed. Log lines are not
+//! `windlass logs`: prints the log of a job or of several, and follows it. The job's events tell when its state changed. Log lines are not
 //! events, so the log is polled while the job runs, and only then.
+
+mod several;
 
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use windlass::job::JobState;
 use windlass_api::job::Job;
 use windlass_api::job_details::LogLine;
 
+use self::several::SeveralArgs;
 use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::connection::reconnect::JobEventStream;
@@ -23,10 +26,13 @@ use crate::output::{self, escaped};
 #[derive(Args)]
 pub(crate) struct LogsArgs {
     /// Job id, or a prefix or suffix of one that matches one job
-    id: String,
-    /// Follow the log until the job is final
+    #[arg(required_unless_present_any = ["job_type", "queue", "tenant"], conflicts_with_all = ["job_type", "queue", "tenant"])]
+    id: Option<String>,
+    /// Follow the log until the job is final; of several jobs those that run, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
+    #[command(flatten)]
+    several: SeveralArgs,
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -42,7 +48,16 @@ struct Printed {
 
 pub(crate) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
-    let id = client.job_id(&args.id).await?;
+    let Some(id) = &args.id else {
+        if args.follow {
+            several::follow(&client, &args.several, args.connect.json).await?;
+        } else if several::print(&client, &args.several, args.connect.json).await? == 0 && !args.connect.json
+        {
+            output::note("these jobs have written nothing");
+        }
+        return Ok(Exit::Done.into());
+    };
+    let id = client.job_id(id).await?;
     let mut printed = Printed { is_json: args.connect.json, paint: Paint::for_data(), after: 0, count: 0 };
     if args.follow {
         follow(&client, &id, &mut printed).await?;
@@ -72,15 +87,15 @@ async fn follow(client: &ServerClient, id: &str, printed: &mut Printed) -> anyho
     }
 }
 
-async fn lines(client: &ServerClient, id: &str, after: u64) -> Result<Vec<Value>, Failure> {
+async fn lines(client: &ServerClient, id: &str, after: u64) -> Result<Vec<Box<RawValue>>, Failure> {
     let call = Call::get(&["jobs", id, "logs"]).query("after", after.to_string());
     Ok(client.page(call, "logs").await?.items)
 }
 
 impl Printed {
-    fn print(&mut self, lines: Vec<Value>) -> anyhow::Result<()> {
+    fn print(&mut self, lines: Vec<Box<RawValue>>) -> anyhow::Result<()> {
         for line in lines {
-            let LogLine { number, at, attempt, text } = serde_json::from_value(line.clone())?;
+            let LogLine { number, at, attempt, text } = serde_json::from_str(line.get())?;
             self.after = number;
             self.count += 1;
             if self.is_json {

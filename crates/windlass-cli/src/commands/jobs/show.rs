@@ -20,7 +20,7 @@ use crate::exit_code::Exit;
 use crate::output::color::{Colour, Paint};
 use crate::output::table::{Cell, Column, Table, cut_end, room};
 use crate::output::text::{ago, moment, or_dash, short_span, word};
-use crate::output::{self, escaped};
+use crate::output::{self, escaped, raw};
 
 /// How many events of the timeline are printed; `windlass audit --job` lists all.
 const EVENTS_SHOWN: usize = 20;
@@ -214,10 +214,8 @@ fn timeline(events: &[RecordView], paint: Paint) -> String {
 
 /// Indented JSON; empty for null.
 fn pretty(json: Option<&Json>) -> String {
-    let value = json.map(Json::value).unwrap_or_default();
-    if value.is_null() {
+    let Some(json) = json.map(|json| json.0.get()).filter(|json| *json != "null") else {
         return String::new();
-    }
-    let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-    text.lines().flat_map(|line| ["  ".to_owned(), escaped(line), "\n".to_owned()]).collect()
+    };
+    raw::lines(json).iter().flat_map(|line| ["  ", line, "\n"]).collect()
 }

@@ -12,7 +12,7 @@ use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::connection::reconnect::Patience;
 use crate::exit_code::Exit;
-use crate::output::{self, escaped};
+use crate::output::{self, escaped, raw};
 
 /// Arguments of `stream`.
 #[derive(Args)]
@@ -108,14 +108,14 @@ impl Printed {
             self.end_line()?;
             output::note(&format!("the output starts over in attempt {}", chunk.attempt));
         }
-        match chunk.chunk.value() {
-            serde_json::Value::String(text) => {
+        match serde_json::from_str::<String>(chunk.chunk.0.get()) {
+            Ok(text) => {
                 output::text(&printable(&text))?;
                 self.is_open = if text.is_empty() { self.is_open } else { !text.ends_with('\n') };
             }
-            other => {
+            Err(_is_another_value) => {
                 self.end_line()?;
-                output::line(&escaped(&other.to_string()))?;
+                output::line(&escaped(&raw::compact(chunk.chunk.0.get())))?;
             }
         }
         Ok(())

@@ -244,6 +244,9 @@ pub(crate) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         set_payload(&mut job, &content(payload)?, args.content_type.as_deref())?;
     }
     let client = args.connect.client()?;
+    for id in job.after.iter_mut().chain(&mut job.after_any).flatten() {
+        *id = client.job_id(id).await?;
+    }
     let answer = client.send(Call::post(&["jobs"]).json(&job)).await?;
     let submitted: SubmittedJob = answer.read()?;
     let id = submitted.job.id.to_string();
@@ -254,6 +257,9 @@ pub(crate) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         if submitted.deleted && args.wait {
             return Err(Failure::usage(format!("job {id} was deleted: cannot wait for it")));
         }
+    }
+    if submitted.debounced {
+        output::note(&debounced(&id, &job)?);
     }
     if args.wait {
         output::note(&format!("submitted {id}"));
@@ -267,6 +273,23 @@ pub(crate) async fn submit(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
+/// What a submission did to the job that waits under the same debounce key, and what of it had no effect.
+fn debounced(id: &str, job: &Submission) -> anyhow::Result<String> {
+    let applied =
+        ["type", "payload", "payload_base64", "content_type", "debounce", "tenant", "delay", "run_at"];
+    let fields: Map<String, serde_json::Value> = serde_json::from_str(&serde_json::to_string(job)?)?;
+    let ignored: Vec<&str> =
+        fields.keys().map(String::as_str).filter(|name| !applied.contains(name)).collect();
+    let ignored = if ignored.is_empty() {
+        String::new()
+    } else {
+        format!(", and {} had no effect", ignored.join(", "))
+    };
+    Ok(format!(
+        "{id} was waiting with this debounce key: it has this payload and delay now; the rest of it stays{ignored}"
+    ))
+}
+
 /// Waits until a job is final, shows its progress, and prints its result.
 async fn wait(client: &ServerClient, id: &str, is_json: bool) -> anyhow::Result<ExitCode> {
     let (answer, job) = ended(client, id).await?;
@@ -274,7 +297,7 @@ async fn wait(client: &ServerClient, id: &str, is_json: bool) -> anyhow::Result<
     if is_json {
         answer.print()?;
     } else if is_completed {
-        output::json(&job.result.as_ref().map(Json::value))?;
+        output::json(&job.result)?;
     } else {
         let error = job.error.map(|error| format!(": {}", escaped(&error.message)));
         let state = Paint::for_talk().state(job.state.0);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use windlass_api::json::Json;
 use windlass_api::record::RecordView;
 use windlass_api::time::Span;
@@ -162,7 +163,7 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
         stream.received(last);
         loop {
             if let Some(event) = stream.next().await? {
-                print(&serde_json::from_str(&event.data)?, is_json)?;
+                print(serde_json::from_str(&event.data)?, is_json)?;
             }
         }
     }
@@ -170,8 +171,8 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints one record as one line, and returns its number. A record that only a newer version can read is printed as JSON.
-fn print(record: &Value, is_json: bool) -> anyhow::Result<Option<u64>> {
-    match serde_json::from_value::<RecordView>(record.clone()) {
+fn print(record: &RawValue, is_json: bool) -> anyhow::Result<Option<u64>> {
+    match serde_json::from_str::<RecordView>(record.get()) {
         Ok(read) if !is_json => {
             output::line(&line(&read, room(), Paint::for_data()))?;
             Ok(Some(read.seq))

@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use windlass::alert::AlertStatus;
+use windlass::clock::Timestamp;
 use windlass::job::JobState;
+use windlass_api::alert::AlertView;
 use windlass_api::clock::ClockView;
 use windlass_api::pause::Gate;
 use windlass_api::queue::Queue;
@@ -12,9 +15,10 @@ use windlass_api::worker::Worker;
 
 use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
+use crate::error::Failure;
 use crate::exit_code::Exit;
 use crate::output::color::{Colour, Paint};
-use crate::output::text::{counted, short_span};
+use crate::output::text::{ago, counted, short_span};
 use crate::output::{self, escaped};
 
 /// A ready job that waits longer than this while a worker takes its queue is worth a word.
@@ -36,6 +40,7 @@ struct Report {
     workers: Vec<Worker>,
     gate: Gate,
     clock: ClockView,
+    alerts: Vec<AlertView>,
 }
 
 impl Report {
@@ -46,10 +51,11 @@ impl Report {
             workers: client.all("workers").await?,
             gate: client.ask(Call::get(&["gate"])).await?,
             clock: client.ask(Call::get(&["clock"])).await?,
+            alerts: alerts(client).await?,
         })
     }
 
-    fn concerns(&self) -> Vec<Concern> {
+    fn concerns(&self, now: Timestamp) -> Vec<Concern> {
         let mut found = Vec::new();
         let mut add = |what: String, command: &str| found.push(Concern { what, command: command.to_owned() });
         if !self.clock.believed {
@@ -58,6 +64,28 @@ impl Report {
         if !self.gate.online {
             let by = escaped(self.gate.by.as_deref().unwrap_or("somebody"));
             add(format!("processing is paused by {by}: no job starts"), "windlass gate open");
+        }
+        let fires = |alert: &&AlertView| alert.state == AlertStatus::Firing && alert.paused.is_none();
+        for alert in self.alerts.iter().filter(fires) {
+            let (name, since) = (escaped(&alert.name.to_string()), ago(alert.since, now));
+            let value =
+                alert.value.as_ref().map_or_else(String::new, |value| format!(", now {}", escaped(value)));
+            let tenant =
+                alert.tenant.as_ref().map_or_else(String::new, |tenant| format!(" --tenant {tenant}"));
+            add(
+                format!("alert {name} began to fire {since}: {}{value}", escaped(&alert.description)),
+                &format!("windlass alerts show {name}{tenant}"),
+            );
+        }
+        let lost = self.workers.iter().filter(|worker| !worker.alive);
+        if let Some(last) = lost.clone().max_by_key(|worker| worker.seen_at.0) {
+            let (count, name) = (lost.count() as u64, escaped(&last.name));
+            let seen = ago(last.seen_at, now);
+            let what = match count {
+                1 => format!("worker {name} is lost, last seen {seen}"),
+                _ => format!("{} are lost, {name} was last seen {seen}", counted(count, "worker")),
+            };
+            add(what, "windlass workers");
         }
         for queue in &self.queues {
             let name = queue.name.to_string();
@@ -104,11 +132,19 @@ impl Report {
     }
 }
 
+/// The alerts; none if the server has no alerts, or the key may not read them.
+async fn alerts(client: &ServerClient) -> Result<Vec<AlertView>, Failure> {
+    match client.all("alerts").await {
+        Err(Failure::Refused(refusal)) if [403, 404].contains(&refusal.status) => Ok(Vec::new()),
+        found => found,
+    }
+}
+
 pub(crate) async fn status(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
     client.check_ready().await?;
     let report = Report::ask(&client).await?;
-    let concerns = report.concerns();
+    let concerns = report.concerns(client.now());
     let exit = if concerns.is_empty() { Exit::Done } else { Exit::No };
     let states = &report.stats.states;
     if connect.json {
@@ -139,4 +175,59 @@ pub(crate) async fn status(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         ))?;
     }
     Ok(exit.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn alert(state: &str, paused: &Value) -> Value {
+        json!({"name": "late", "tenant": "acme", "condition": "oldest_ready", "more_than": null, "longer_than": "5m",
+            "within": null, "min_attempts": null, "queue": "mail", "type": null, "description": "a job waits longer than 5m",
+            "url": "https://example.com/a", "redacted": false, "format": "slack", "pending_for": "0s", "keep_firing_for": "5m",
+            "repeat_interval": null, "state": state, "since": "2030-01-31T11:50:00Z", "turning_since": null, "value": "7m",
+            "notified_at": null, "last_delivery": null, "paused": paused, "created_at": "2030-01-31T12:00:00Z",
+            "updated_at": "2030-01-31T12:00:00Z", "updated_by": "me"})
+    }
+
+    fn worker(name: &str, alive: bool) -> Value {
+        json!({"id": "01990000-0000-4000-8000-000000000001", "name": name, "queues": [], "types": [], "concurrency": 1,
+            "heartbeats": true, "registered_at": "2030-01-31T11:00:00Z", "seen_at": "2030-01-31T11:58:00Z", "alive": alive})
+    }
+
+    fn said(alerts: &[Value], workers: &[Value]) -> Vec<(String, String)> {
+        let stats = json!({"queues": {}, "types": {}, "tenants": {}, "costs": [], "cascades": 0, "states": {}, "minutes": []});
+        let gate = json!({"online": true, "reason": null, "by": null, "since": null, "scopes": []});
+        let at = "2030-01-31T12:00:00Z";
+        let clock = json!({"store_time": at, "wall_clock": at, "difference_ms": 0, "believed": true,
+            "not_believed_since": null, "lifetimes_wait_until": null});
+        let report = Report {
+            stats: serde_json::from_value(stats).unwrap(),
+            queues: Vec::new(),
+            workers: serde_json::from_value(json!(workers)).unwrap(),
+            gate: serde_json::from_value(gate).unwrap(),
+            clock: serde_json::from_value(clock).unwrap(),
+            alerts: serde_json::from_value(json!(alerts)).unwrap(),
+        };
+        let now = at.parse::<windlass_api::time::Moment>().unwrap().0;
+        report.concerns(now).into_iter().map(|concern| (concern.what, concern.command)).collect()
+    }
+
+    #[test]
+    fn alerts_that_fire_and_workers_that_are_lost_need_attention() {
+        let pause = json!({"by": "ann", "at": "2030-01-31T11:00:00Z", "reason": null, "expires_at": null});
+        let calm = [alert("ok", &Value::Null), alert("firing", &pause)];
+        assert!(said(&calm, &[worker("a", true)]).is_empty());
+        let fires = said(&[alert("firing", &Value::Null)], &[]);
+        let wanted = "alert late began to fire 10m ago: a job waits longer than 5m, now 7m";
+        assert_eq!(fires, [(wanted.to_owned(), "windlass alerts show late --tenant acme".to_owned())]);
+        let lost = |workers: &[Value]| said(&[], workers).remove(0).0;
+        assert_eq!(lost(&[worker("a", true), worker("b", false)]), "worker b is lost, last seen 2m ago");
+        assert_eq!(
+            lost(&[worker("b", false), worker("b", false)]),
+            "2 workers are lost, b was last seen 2m ago"
+        );
+    }
 }

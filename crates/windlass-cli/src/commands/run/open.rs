@@ -6,8 +6,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::connection::connect::ConnectArgs;
+use crate::error::Failure;
 use crate::exit_code::Exit;
-use crate::output;
+use crate::output::{self, escaped};
 
 /// Arguments of `open`.
 #[derive(Args)]
@@ -20,18 +21,22 @@ pub(crate) struct OpenArgs {
 }
 
 /// The pages that can be named.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 15] = [
     "jobs",
     "queues",
     "types",
     "workers",
     "schedules",
+    "alerts",
     "dead",
+    "errors",
     "audit",
     "tenants",
     "settings",
     "docs",
+    "docs/api",
     "docs/guides",
+    "jobs/new",
 ];
 
 pub(crate) async fn open(args: &OpenArgs) -> anyhow::Result<ExitCode> {
@@ -39,6 +44,13 @@ pub(crate) async fn open(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     let path = match args.what.as_deref() {
         None => String::new(),
         Some(page) if PAGES.contains(&page) => page.to_owned(),
+        Some(word) if !looks_like_id(word) => {
+            let pages = PAGES.join(", ");
+            return Err(Failure::usage(format!(
+                "`{}` is neither a job id nor a page: {pages}",
+                escaped(word)
+            )));
+        }
         Some(id) => format!("jobs/{}", args.connect.client()?.job_id(id).await?),
     };
     let address = format!("{}/{path}", address.trim_end_matches('/'));
@@ -51,6 +63,11 @@ pub(crate) async fn open(args: &OpenArgs) -> anyhow::Result<ExitCode> {
         output::note("no browser could be started; open the address above");
     }
     Ok(Exit::Done.into())
+}
+
+/// Whether this can be a part of an id, as tables print it.
+fn looks_like_id(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_hexdigit() || ['-', '.', '…'].contains(&c))
 }
 
 /// Starts a browser: the one that `BROWSER` names, or that of the desktop.

@@ -72,9 +72,6 @@ pub(crate) struct WorkArgs {
     /// Pass the worker's key to programs as `WINDLASS_KEY`; by default they get none.
     #[arg(long)]
     pass_key: bool,
-    /// Print nothing about jobs.
-    #[arg(long, conflicts_with = "json")]
-    quiet: bool,
     /// Open a store directly, without a server: `sqlite:PATH` or `postgres://HOST/DATABASE`.
     #[arg(long, value_name = "ADDRESS")]
     store: Option<String>,
@@ -184,7 +181,7 @@ pub(crate) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let (queue, server) = args.open().await?;
     let had_key = server.as_ref().is_some_and(|server| server.key.is_some());
     let place = server.as_ref().map_or_else(String::new, |server| server.place().to_owned());
-    let reporter = Reporter::new(args.quiet, args.server.json, &args.types);
+    let reporter = Reporter::new(args.server.quiet, args.server.json, &args.types);
     let said = move |summary: exec::Summary| reporter.say(&summary);
     let program = Arc::new(Program::new(args.conduct(server), args.places(), args.guard()?, said));
     let worker = args.worker(&queue, &program);
@@ -203,7 +200,7 @@ pub(crate) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let shutdown = left.map_err(|error| explained(&place, had_key, error))?;
     queue.close();
     telemetry.finish().await;
-    if !args.quiet && shutdown.released > 0 {
+    if !args.server.quiet && shutdown.released > 0 {
         output::note(&format!("windlass: released {}", counted(shutdown.released as u64, "job")));
     }
     let is_broken = tokio::time::timeout(Duration::ZERO, program.broken()).await.is_ok();
@@ -226,7 +223,7 @@ async fn stop_on_signals(
             _ = interrupt.recv() => {}
         }
     };
-    if !args.quiet {
+    if !args.server.quiet {
         tokio::select! {
             _ = control.started() => greet(args),
             () = signalled() => {}
@@ -238,7 +235,7 @@ async fn stop_on_signals(
     }
     program.leave();
     stop.cancel();
-    if !args.quiet && program.running() > 0 {
+    if !args.server.quiet && program.running() > 0 {
         let running = counted(program.running() as u64, "job");
         output::note(&format!(
             "windlass: {running} may continue for {}; press Ctrl-C again to stop them now",

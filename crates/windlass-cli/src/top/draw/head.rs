@@ -11,6 +11,7 @@ use windlass::job::JobState;
 
 use crate::top::app::{Connection, Screen};
 use crate::top::format::{age, columns, count, cut, per_second, several};
+use crate::top::history::{PeriodReading, columns_of};
 use crate::top::model::FAILED;
 use crate::top::rates::Reading;
 use crate::top::theme::Theme;
@@ -22,12 +23,45 @@ pub(super) const LONG: Duration = Duration::from_secs(300);
 /// Width of a rate with its name.
 const LABEL: u16 = 20;
 
-/// The rates drawn, one per line.
-const LINES: [(&str, Reading); 3] = [
-    ("submitted", |counted| counted.submitted),
-    ("completed", |counted| counted.completed),
-    ("failed", |counted| counted.failed),
+/// A curve: live, and in the server's history.
+struct Curve {
+    name: &'static str,
+    live: Reading,
+    stored: PeriodReading,
+    style: fn(Theme) -> Style,
+}
+
+/// The curves drawn, one per line.
+const LINES: [Curve; 3] = [
+    Curve {
+        name: "submitted",
+        live: |counted| counted.submitted,
+        stored: |period| period.rates.submitted,
+        style: Theme::busy,
+    },
+    Curve {
+        name: "completed",
+        live: |counted| counted.completed,
+        stored: |period| period.rates.completed,
+        style: Theme::good,
+    },
+    Curve {
+        name: "failed",
+        live: |counted| counted.failed,
+        stored: |period| period.rates.failed_attempts(),
+        style: Theme::bad,
+    },
 ];
+
+impl Curve {
+    /// The current rate, or the sum over the time that is shown.
+    fn number(&self, screen: &Screen) -> String {
+        if screen.range.stored().is_none() {
+            return per_second(screen.rates.now(self.live));
+        }
+        screen.history_shown().map_or("·".to_owned(), |history| count((self.stored)(&history.total)))
+    }
+}
 
 /// Rows of the header on a screen of this size.
 pub(super) fn height(screen: Rect) -> u16 {
@@ -50,14 +84,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
         return;
     }
     let each = rates.height / 3;
-    for (row, (name, reading)) in (0_u16..).zip(LINES) {
+    for (row, curve) in (0_u16..).zip(&LINES) {
         let area = Rect { y: rates.y + row * each, height: each, ..rates };
-        let style = match name {
-            "submitted" => theme.busy(),
-            "completed" => theme.good(),
-            _ => theme.bad(),
-        };
-        draw_rate(frame, area, (name, reading), screen, style, theme);
+        draw_rate(frame, area, curve, screen, theme);
     }
 }
 
@@ -65,7 +94,7 @@ fn draw_title(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) 
     let clock = screen.now.to_string().get(11..19).map_or(String::new(), |time| format!("{time}Z "));
     let (said, style) = match &screen.link {
         Connection::New => (" connecting …".to_owned(), theme.faint()),
-        Connection::Up => (String::new(), theme.faint()),
+        Connection::Up => (history_title(screen), theme.strong()),
         Connection::Lost { since, why } => {
             let silence = age(screen.now.since(*since));
             (format!(" connection lost {silence} ago, retrying: {why}"), theme.bad())
@@ -82,6 +111,16 @@ fn draw_title(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) 
         Span::styled(clock, theme.faint()),
     ];
     frame.render_widget(Line::from(pieces.to_vec()), area);
+}
+
+/// Whose history is drawn; empty if the curves are live.
+fn history_title(screen: &Screen) -> String {
+    let Some(wanted) = screen.history_wanted() else { return String::new() };
+    let state = match screen.history_shown() {
+        Some(history) => format!(" · {} each", history.step),
+        None => " · loading …".to_owned(),
+    };
+    format!(" {}{state}", wanted.title())
 }
 
 /// The most important facts, the most urgent first.
@@ -133,7 +172,7 @@ fn failures(screen: &Screen, theme: Theme) -> Vec<(String, Style)> {
     let style = |number: u64| if number > 0 { theme.bad() } else { theme.faint() };
     let Some(open) = screen.unresolved else {
         let stored = screen.states.sum(&FAILED);
-        return vec![(format!("{} failed, stored", count(stored)), style(stored))];
+        return vec![(format!("{} failed, stored", count(stored)), theme.faint())];
     };
     let more = if open.complete { "" } else { "+" };
     let dead = several(open.dead_letter, "dead letter", "dead letters");
@@ -166,37 +205,37 @@ fn gate(screen: &Screen, theme: Theme) -> (String, Style) {
 /// The rates in one line, for small screens.
 fn short_rates(screen: &Screen, theme: Theme) -> Line<'static> {
     let mut pieces = vec![Span::raw(" ")];
-    for (name, reading) in LINES {
-        pieces.push(Span::styled(format!("{name} "), theme.faint()));
-        pieces.push(Span::styled(format!("{:<8}", per_second(screen.rates.now(reading))), theme.strong()));
+    for line in &LINES {
+        pieces.push(Span::styled(format!("{} ", line.name), theme.faint()));
+        pieces.push(Span::styled(format!("{:<8}", line.number(screen)), theme.strong()));
     }
     Line::from(pieces)
 }
 
-fn draw_rate(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    (name, reading): (&str, Reading),
-    screen: &Screen,
-    style: Style,
-    theme: Theme,
-) {
-    let now = per_second(screen.rates.now(reading));
-    let is_wide = area.width >= WIDE;
+fn draw_rate(frame: &mut Frame<'_>, area: Rect, curve: &Curve, screen: &Screen, theme: Theme) {
+    let is_live = screen.range.stored().is_none();
+    let (name, style) = (curve.name, (curve.style)(theme));
+    let is_wide = is_live && area.width >= WIDE;
     let hour_width = if is_wide { 60 + 11 } else { 0 };
     let [label, live, hour] =
         Layout::horizontal([Constraint::Length(LABEL), Constraint::Fill(1), Constraint::Length(hour_width)])
             .areas(area);
     let pieces = vec![
         Span::styled(format!(" {name:<10}"), theme.faint()),
-        Span::styled(format!("{now:>8}"), theme.strong()),
+        Span::styled(format!("{:>8}", curve.number(screen)), theme.strong()),
     ];
     frame.render_widget(Line::from(pieces), label);
-    draw_bars(frame, live, &screen.rates.seconds(reading), style);
+    if !is_live {
+        let width = usize::from(live.width);
+        let bars = screen.history_shown().map(|history| columns_of(history, curve.stored, width));
+        draw_bars(frame, live, &bars.unwrap_or_default(), style);
+        return;
+    }
+    draw_bars(frame, live, &screen.rates.seconds(curve.live), style);
     if is_wide {
         let [name, bars] = Layout::horizontal([Constraint::Length(11), Constraint::Fill(1)]).areas(hour);
         frame.render_widget(Line::styled(" last hour ", theme.faint()), name);
-        draw_bars(frame, bars, &screen.rates.minutes(reading), style);
+        draw_bars(frame, bars, &screen.rates.minutes(curve.live), style);
     }
 }
 

@@ -11,9 +11,8 @@ use windlass_api::queue::Queue;
 use super::draw_list;
 use super::head::LONG;
 use crate::top::app::{Pane, Screen};
-use crate::top::format::{age, columns, count_or_dot, cut};
+use crate::top::format::{age, columns, count, count_or_dot, cut};
 use crate::top::model::FAILED;
-use crate::top::sort::TimeRange;
 use crate::top::theme::Theme;
 
 /// A column of numbers.
@@ -22,11 +21,11 @@ struct Column {
     width: u16,
     /// Minimum columns of the screen to show it.
     from: u16,
-    text: fn(&Queue, TimeRange) -> String,
-    style: fn(&Queue, Theme) -> Style,
+    text: fn(&Queue, &Screen) -> String,
+    style: fn(&Queue, &Screen, Theme) -> Style,
 }
 
-fn plain(_: &Queue, _: Theme) -> Style {
+fn plain(_: &Queue, _: &Screen, _: Theme) -> Style {
     Style::new()
 }
 
@@ -43,7 +42,7 @@ const COLUMNS: [Column; 11] = [
         width: 7,
         from: 0,
         text: |queue, _| depth(queue, &[JobState::Running]),
-        style: |_, theme| theme.busy(),
+        style: |_, _, theme| theme.busy(),
     },
     Column {
         title: "blocked",
@@ -64,36 +63,38 @@ const COLUMNS: [Column; 11] = [
         width: 8,
         from: 70,
         text: |queue, _| depth(queue, &[JobState::Retrying]),
-        style: |queue, theme| warned(queue, &[JobState::Retrying], theme),
+        style: |queue, _, theme| warned(queue, &[JobState::Retrying], theme),
     },
     Column {
         title: "suspended",
         width: 9,
         from: 110,
         text: |queue, _| depth(queue, &[JobState::Suspended]),
-        style: |queue, theme| warned(queue, &[JobState::Suspended], theme),
+        style: |queue, _, theme| warned(queue, &[JobState::Suspended], theme),
     },
-    Column { title: "failed", width: 6, from: 0, text: |queue, _| depth(queue, &FAILED), style: troubled },
+    Column { title: "failed", width: 6, from: 0, text: failed, style: troubled },
     Column { title: "oldest", width: 7, from: 0, text: oldest, style: aged },
     Column {
         title: "in",
         width: 6,
         from: 100,
-        text: |queue, range| count_or_dot(range.of(&queue.rates).submitted),
+        text: |queue, screen| count_or_dot(screen.range.of(&queue.rates).submitted),
         style: plain,
     },
     Column {
         title: "out",
         width: 7,
         from: 0,
-        text: |queue, range| count_or_dot(range.of(&queue.rates).completed),
+        text: |queue, screen| count_or_dot(screen.range.of(&queue.rates).completed),
         style: plain,
     },
     Column {
         title: "run p95",
         width: 7,
         from: 120,
-        text: |queue, range| range.of(&queue.rates).ran.p95.map_or("·".to_owned(), |span| age(span.0)),
+        text: |queue, screen| {
+            screen.range.of(&queue.rates).ran.p95.map_or("·".to_owned(), |span| age(span.0))
+        },
         style: plain,
     },
 ];
@@ -106,15 +107,25 @@ fn warned(queue: &Queue, states: &[JobState], theme: Theme) -> Style {
     if queue.depth.sum(states) > 0 { theme.warning() } else { theme.faint() }
 }
 
-fn troubled(queue: &Queue, theme: Theme) -> Style {
-    if queue.depth.sum(&FAILED) > 0 { theme.bad() } else { theme.faint() }
+/// Jobs that failed finally and were not redriven; `?` if the queue may have some that are not listed.
+fn failed(queue: &Queue, screen: &Screen) -> String {
+    match screen.open_failures_of(&queue.name) {
+        (0, false) if queue.depth.sum(&FAILED) > 0 => "?".to_owned(),
+        (number, true) => count_or_dot(number),
+        (0, false) => count_or_dot(0),
+        (number, false) => format!("{}+", count(number)),
+    }
 }
 
-fn oldest(queue: &Queue, _: TimeRange) -> String {
+fn troubled(queue: &Queue, screen: &Screen, theme: Theme) -> Style {
+    if screen.open_failures_of(&queue.name).0 > 0 { theme.bad() } else { theme.faint() }
+}
+
+fn oldest(queue: &Queue, _: &Screen) -> String {
     queue.oldest_age.map_or("·".to_owned(), |span| age(span.0))
 }
 
-fn aged(queue: &Queue, theme: Theme) -> Style {
+fn aged(queue: &Queue, _: &Screen, theme: Theme) -> Style {
     if queue.oldest_age.is_some_and(|span| span.0 >= LONG) { theme.warning() } else { Style::new() }
 }
 
@@ -138,8 +149,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Th
         let style = if queue.paused.is_some() { theme.warning() } else { theme.strong() };
         let mut cells = vec![Line::styled(name, style)];
         cells.extend(columns_shown.iter().map(|column| {
-            let text = (column.text)(queue, screen.range);
-            let style = if text == "·" { theme.faint() } else { (column.style)(queue, theme) };
+            let text = (column.text)(queue, screen);
+            let style = if text == "·" { theme.faint() } else { (column.style)(queue, screen, theme) };
             Line::styled(text, style).alignment(Alignment::Right)
         }));
         cells.push(Line::styled(stands_still(queue), theme.warning()));

@@ -1,5 +1,7 @@
 //! The screen as text, in several sizes and states.
 
+mod numbers;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;

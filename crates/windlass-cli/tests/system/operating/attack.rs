@@ -92,7 +92,7 @@ async fn read_slowly(address: SocketAddr, mut beats: watch::Receiver<u64>) {
     let mut stream = socket.connect(address).await.unwrap();
     let (mut reading, mut writing) = stream.split();
     let asking = async {
-        let _ = writing.write_all(&b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200)).await;
+        let _ = writing.write_all(&b"GET /docs/api HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(200)).await;
         std::future::pending::<()>().await;
     };
     let taking = async {

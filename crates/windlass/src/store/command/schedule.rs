@@ -210,7 +210,6 @@ pub(crate) fn trigger(
 ) -> Result<JobRecord, ScheduleError> {
     let mut schedule = Schedule::clone(&*tx.managed_schedule(caller, which)?);
     // A manual trigger always runs; only overlapping jobs that must not run in parallel are ended.
-    tx.end_overlapped(&mut schedule)?;
     let job = tx.submit_run(&mut schedule, None, caller.trace_id.clone())?;
     record(tx, AuditEvent::ScheduleTriggered, &schedule, &RecordActor::caller(caller, None));
     tx.put_schedule(schedule)?;

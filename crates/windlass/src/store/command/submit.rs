@@ -10,15 +10,17 @@ mod key_limit;
 mod keys;
 mod schemas;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use backlog::check_depth;
 pub(crate) use key_limit::{WantedKey, first_beyond_limit};
+use keys::Duplicate;
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use keys::concurrency_key;
 pub(crate) use keys::unique_holder;
 
-use crate::error::{FieldProblem, Invalid, SubmitError};
+use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -166,12 +168,52 @@ pub(crate) fn submit_as(
     Ok(receipts.pop().expect("one job has one receipt"))
 }
 
+/// Submits a job in place of others, which `end` ends: the keys and the room that they hold are free for it. If it is
+/// refused, `end` is not called.
+pub(crate) fn submit_in_place_of(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    job: &NewJob,
+    replaced: &[(Seq, JobId)],
+    end: impl FnOnce(&mut WriteTx<'_>) -> Result<(), StoreError>,
+) -> Result<Receipt, SubmitError> {
+    let mut batch = Batch { replaced, ..Batch::new(tx, caller, std::slice::from_ref(job), None)? };
+    let mut checks = SchemaChecks::default();
+    let checked = check_batch(tx, &mut batch, SubmitOptions::default(), &mut checks)?;
+    if !replaced.is_empty() {
+        end(tx)?;
+        // Their keys must be free in the database first, or they would be taken from the new job.
+        tx.flush()?;
+    }
+    let mut receipts = batch.insert(tx, &checked.duplicates, &checked.depths)?;
+    Ok(receipts.pop().expect("one job has one receipt"))
+}
+
 fn submit_batch(
     tx: &mut WriteTx<'_>,
     mut batch: Batch<'_>,
     options: SubmitOptions,
     checks: &mut SchemaChecks,
 ) -> Result<Vec<Receipt>, SubmitError> {
+    let checked = check_batch(tx, &mut batch, options, checks)?;
+    batch.insert(tx, &checked.duplicates, &checked.depths)
+}
+
+/// What the checks of a batch found out.
+struct Checked {
+    /// The jobs that are submitted already.
+    duplicates: HashMap<usize, Duplicate>,
+    /// How long the longest chain of dependencies to each job is.
+    depths: Vec<u32>,
+}
+
+/// Refuses a batch that cannot be stored as a whole.
+fn check_batch(
+    tx: &mut WriteTx<'_>,
+    batch: &mut Batch<'_>,
+    options: SubmitOptions,
+    checks: &mut SchemaChecks,
+) -> Result<Checked, SubmitError> {
     let mut duplicates = batch.find_duplicates(tx, options)?;
     if !batch.is_refused {
         batch.check_schemas(tx, &duplicates, checks)?;
@@ -190,7 +232,7 @@ fn submit_batch(
     if !batch.is_refused {
         batch.check_concurrency_keys(tx, &duplicates)?;
     }
-    batch.insert(tx, &duplicates, &depths)
+    Ok(Checked { duplicates, depths })
 }
 
 /// A submission with its names and dependencies resolved.
@@ -202,6 +244,8 @@ struct Batch<'a> {
     given_id: Option<JobId>,
     /// Whether its only job is stored to end at once, as refused.
     is_refused: bool,
+    /// Stored jobs that end when the batch is stored.
+    replaced: &'a [(Seq, JobId)],
     lanes: Vec<Arc<Lane>>,
     /// The dependencies of each job.
     needs: Vec<Vec<(Need, DependencyRef)>>,
@@ -241,6 +285,16 @@ impl<'a> Batch<'a> {
             needs = graph::resolve(tx, jobs, &lanes, &names)?;
             order = graph::order_of(jobs, &needs)?;
         }
-        Ok(Batch { caller, jobs, spawning, given_id: None, is_refused: false, lanes, needs, order })
+        Ok(Batch {
+            caller,
+            jobs,
+            spawning,
+            given_id: None,
+            is_refused: false,
+            replaced: &[],
+            lanes,
+            needs,
+            order,
+        })
     }
 }

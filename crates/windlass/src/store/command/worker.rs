@@ -126,6 +126,8 @@ pub(crate) fn deregister(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) ->
     let released =
         tx.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release, caller.trace_id.clone())?;
     tx.forget_worker(id)?;
+    // A heartbeat of the worker that waits learns of it.
+    tx.interrupt();
     Ok(released)
 }
 
@@ -135,6 +137,7 @@ pub(crate) fn crash(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) -> Resu
     tx.visible_worker(caller, id)?;
     let ended = tx.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Crash, caller.trace_id.clone())?;
     tx.forget_worker(id)?;
+    tx.interrupt();
     Ok(ended)
 }
 

@@ -95,5 +95,5 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("get /readyz", "checkReady", "Answers 200 if the store can be reached and the server is not stopping, else 503."),
     op("get /metrics", "getMetrics", "Counters and histograms in the text format of Prometheus, or in that of OpenMetrics."),
     op("get /openapi.json", "getOpenApi", "This description as an OpenAPI document, for generators of clients."),
-    op("get /docs", "getReference", "This description as a page for people."),
+    op("get /docs/api", "getReference", "This description as a page for people."),
 ];

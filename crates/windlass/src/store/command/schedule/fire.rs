@@ -12,7 +12,7 @@ use crate::limits;
 use crate::schedule::Overlap;
 use crate::store::caller::{Caller, Role};
 use crate::store::command::effects::audit::RecordActor;
-use crate::store::command::submit::{self, SubmitOptions};
+use crate::store::command::submit;
 use crate::store::documents::config::Config;
 use crate::store::documents::schedules::{RefusedRun, RetriedRun, Schedule};
 use crate::store::tx::write_tx::WriteTx;
@@ -120,7 +120,6 @@ impl WriteTx<'_> {
                 schedule.overlapped += 1;
                 continue;
             }
-            self.end_overlapped(&mut schedule)?;
             match self.submit_run(&mut schedule, Some(*run), None) {
                 Ok(_) => jobs += 1,
                 Err(ScheduleError::Store(error)) => return Err(error),
@@ -208,16 +207,16 @@ impl WriteTx<'_> {
         trace_id: Option<String>,
     ) -> Result<JobRecord, ScheduleError> {
         let job = schedule.job_of(run, self.now);
-        let options = SubmitOptions::default();
         let caller = Caller { trace_id, ..schedule.caller() };
-        let mut receipts = submit::submit(self, &caller, &[job], options, None)?;
-        let job = receipts.remove(0).job;
+        let overlapped = self.overlapped(schedule)?;
+        let end = |tx: &mut WriteTx<'_>| tx.end_overlapped(schedule, &overlapped);
+        let job = submit::submit_in_place_of(self, &caller, &job, &overlapped, end)?.job;
         schedule.last_run = run.or(schedule.last_run);
         schedule.last_job = Some(job.id);
         schedule.submitted += 1;
         match schedule.overlap {
-            Overlap::Allow => schedule.open = vec![job.id],
-            Overlap::Skip | Overlap::Cancel => {
+            Overlap::Allow | Overlap::Cancel => schedule.open = vec![job.id],
+            Overlap::Skip => {
                 if schedule.open.len() >= limits::SCHEDULE_OPEN_JOBS_MAX {
                     schedule.open.remove(0);
                 }
@@ -234,19 +233,24 @@ impl WriteTx<'_> {
         Ok(!schedule.open.is_empty())
     }
 
-    /// Cancels the jobs of earlier runs, if runs may not overlap.
-    pub(super) fn end_overlapped(&mut self, schedule: &mut Schedule) -> Result<(), StoreError> {
+    /// The jobs of earlier runs that end when the next one is submitted.
+    fn overlapped(&mut self, schedule: &Schedule) -> Result<Vec<(Seq, JobId)>, StoreError> {
         if schedule.overlap != Overlap::Cancel {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        for (seq, _) in self.open_jobs(&schedule.open)? {
+        let open = self.open_jobs(&schedule.open)?;
+        // What their timers changed stays so even if the new run is refused.
+        self.begin();
+        Ok(open)
+    }
+
+    /// Cancels the jobs of earlier runs.
+    fn end_overlapped(&mut self, schedule: &Schedule, open: &[(Seq, JobId)]) -> Result<(), StoreError> {
+        for (seq, _) in open {
             let message = format!("the next run of schedule {} has come", schedule.name);
             let cause = RecordActor { reason: Some(message.clone()), ..RecordActor::system() };
-            let _refused = self.apply(seq, &JobEvent::Cancel { message }, &cause)?;
+            let _refused = self.apply(*seq, &JobEvent::Cancel { message }, &cause)?;
         }
-        schedule.open.clear();
-        // They stay cancelled even if the new run is refused.
-        self.begin();
         Ok(())
     }
 

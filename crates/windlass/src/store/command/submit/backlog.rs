@@ -109,7 +109,13 @@ impl Batch<'_> {
                 *new.entry(lane.clone()).or_default() += 1;
             }
         }
-        check_depth(tx, new)
+        let mut ending: BTreeMap<Arc<Lane>, u64> = BTreeMap::new();
+        for (seq, _) in self.replaced {
+            if let Some(job) = tx.job(*seq)? {
+                *ending.entry(job.lane.clone()).or_default() += 1;
+            }
+        }
+        check_depth_without(tx, new, ending)
     }
 }
 
@@ -118,7 +124,22 @@ pub(crate) fn check_depth<E: From<TooDeep> + From<StoreError>>(
     tx: &mut WriteTx<'_>,
     new: BTreeMap<Arc<Lane>, u64>,
 ) -> Result<(), E> {
+    check_depth_without(tx, new, BTreeMap::new())
+}
+
+/// Like [`check_depth`], if so many jobs of these lanes end in the same commit.
+fn check_depth_without<E: From<TooDeep> + From<StoreError>>(
+    tx: &mut WriteTx<'_>,
+    new: BTreeMap<Arc<Lane>, u64>,
+    ending: BTreeMap<Arc<Lane>, u64>,
+) -> Result<(), E> {
     let config = tx.config()?;
+    let mut leaving: BTreeMap<(LimitScope, u64), u64> = BTreeMap::new();
+    for (lane, count) in ending {
+        for part_and_limit in config.depth_limits(&lane) {
+            *leaving.entry(part_and_limit).or_default() += count;
+        }
+    }
     let mut added: BTreeMap<(LimitScope, u64), u64> = BTreeMap::new();
     for (lane, count) in new {
         for part_and_limit in config.depth_limits(&lane) {
@@ -127,6 +148,7 @@ pub(crate) fn check_depth<E: From<TooDeep> + From<StoreError>>(
     }
     for ((part, limit), added) in added {
         let depth = tx.db()?.counts()?.depth(&part);
+        let depth = depth.saturating_sub(leaving.get(&(part.clone(), limit)).copied().unwrap_or(0));
         if depth + added > limit {
             let (scope, retry_after) = (part.to_string(), limits::TOO_DEEP_RETRY_AFTER);
             return Err(TooDeep { scope, depth, limit, retry_after }.into());

@@ -78,6 +78,7 @@ impl Batch<'_> {
             }
             if held.contains_key(&key)
                 && let Some(holder) = unique_holder(tx, &key)?
+                && !self.replaced.iter().any(|(_, id)| *id == holder)
             {
                 return Err(SubmitError::UniqueKeyTaken { index, key: text.clone(), holder });
             }
