@@ -4,10 +4,19 @@ import http.client
 import json
 import multiprocessing
 import selectors
+import socket
 import threading
 import time
 
-PORT = 17_788
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+#: A port of its own: another server on this machine must not get the load.
+PORT = free_port()
 #: A server refuses more streams of one key than 200.
 STREAM_KEYS, STREAMS = 3, 500
 KEYS = {}
@@ -70,8 +79,14 @@ class Process:
 
     def __init__(self, main):
         self.pipe, theirs = FORK.Pipe()
-        self.process = FORK.Process(target=main, args=(theirs,), daemon=True)
+        self.process = FORK.Process(target=self.run, args=(main, theirs), daemon=True)
         self.process.start()
+        theirs.close()
+
+    def run(self, main, pipe):
+        # So that it sees the end of the pipe, and ends, when this script is killed.
+        self.pipe.close()
+        main(pipe)
 
     def ask(self, word):
         self.pipe.send(word)
