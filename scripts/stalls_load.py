@@ -127,6 +127,14 @@ def probe(pipe):
         jobs = measure("claim", lambda: own.claim(worker, 1, "5s"))
         measure("finish", lambda: own.complete(worker, jobs))
 
+    def ready(own):
+        began = time.monotonic()
+        try:
+            measure("readyz", lambda: own("GET", "/readyz"))
+        except RuntimeError:
+            # The store did not answer within a second, so this is a stall.
+            took.setdefault("not ready", []).append(time.monotonic() - began)
+
     def repeat(do):
         own = Client("probe")
         try:
@@ -138,11 +146,7 @@ def probe(pipe):
         except (OSError, RuntimeError) as error:
             failed.append(error)
 
-    doings = (
-        job,
-        lambda own: measure("heartbeat", lambda: own.beat(worker)),
-        lambda own: measure("readyz", lambda: own("GET", "/readyz")),
-    )
+    doings = (job, ready, lambda own: measure("heartbeat", lambda: own.beat(worker)))
     threads = [threading.Thread(target=repeat, args=(do,), daemon=True) for do in doings]
     [thread.start() for thread in threads]
     pipe.send("started")
