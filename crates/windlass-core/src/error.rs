@@ -275,3 +275,10 @@ pub enum WorkError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+impl WorkError {
+    /// Whether the same request may succeed later, without a change of anything.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, WorkError::Store(error) if !error.is_permanent())
+    }
+}

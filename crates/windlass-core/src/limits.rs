@@ -439,8 +439,8 @@ pub const SHUTDOWN_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// attributed to scheduling, and the step runs.
 pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long a new step that comes early waits for the steps that an earlier attempt saved before it, if nothing in its
-/// handler can continue but a copy of its context exists, which may be in a task that is about to call them. A task
-/// that calls steps does so sooner; after this time the copy is assumed to make no calls, and the code to be changed.
+/// handler can continue but a copy of its context exists, which may be in a task that is about to call them. Most tasks
+/// that call steps do so sooner; after this time the difference is attributed to scheduling, and the step runs.
 pub const STEP_COPY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long a step that an earlier attempt dropped waits for the call that the handler preferred, in addition to twice
 /// the time it took then: enough for a slow response. After this time that call is assumed not to come again, and the

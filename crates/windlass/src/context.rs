@@ -7,6 +7,7 @@ mod branch;
 mod call;
 mod cancel_reason;
 mod children;
+mod crash;
 mod history;
 mod quiet;
 mod reopen;
@@ -35,6 +36,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use blocking::ParkUnwind;
 pub use cancel_reason::CancelReason;
 pub use children::{ChildError, Children};
+pub(crate) use crash::Crash;
+pub use crash::CrashPoint;
 use history::SavedHistory;
 use quiet::{Kind, Polled};
 use save::failed;
@@ -67,28 +70,6 @@ pub enum StepMode {
     Lenient,
 }
 
-/// Where a worker crashes, for tests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CrashPoint {
-    /// Before the handler starts.
-    BeforeStart,
-    /// Before the step with this name runs.
-    BeforeStep(String),
-    /// After the step with this name was saved.
-    AfterStep(String),
-    /// After a checkpoint was saved.
-    AfterCheckpoint,
-    /// Before children are spawned.
-    BeforeSpawn,
-    /// After children were spawned, while the job waits for them.
-    AfterSpawn,
-    /// Before the job parks for a sleep or a signal. The end of the wait is saved only if another call was saved since.
-    BeforePark,
-    /// After the handler has finished, before its outcome is reported.
-    BeforeFinish,
-}
-
 /// How a call of a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -119,7 +100,7 @@ pub(crate) type StepLog = Mutex<Vec<StepCall>>;
 #[derive(Clone, Default)]
 pub(crate) struct RunOptions {
     pub(crate) mode: StepMode,
-    pub(crate) crash: Option<CrashPoint>,
+    pub(crate) crash: Option<Crash>,
     pub(crate) journal: Option<Arc<StepLog>>,
 }
 
@@ -422,7 +403,7 @@ impl Cx {
     }
 
     pub(crate) fn crashes_at(&self, point: &CrashPoint) -> bool {
-        self.0.options.crash.as_ref() == Some(point)
+        self.0.options.crash.as_ref().is_some_and(|crash| crash.is_at(point))
     }
 
     /// Polls a handler, and parks the job once nothing in it can continue; see [`Order::poll`].

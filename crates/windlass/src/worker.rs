@@ -28,7 +28,7 @@ pub use control::WorkerControl;
 pub use shutdown::ShutdownReport;
 
 use crate::client::{Client, Job};
-use crate::context::{CancelReason, CrashPoint, Cx, RunOptions, StepLog, StepMode};
+use crate::context::{CancelReason, Crash, CrashPoint, Cx, RunOptions, StepLog, StepMode};
 use crate::error::{FieldProblem, Invalid, WorkError};
 use crate::handler::{
     AnyHandler, BatchHandler, BatchOptions, Batched, Blocking, Handler, HandlerFuture, States, Typed, Untyped,
@@ -255,8 +255,15 @@ impl Worker {
 
     /// Makes the worker crash at this point, for tests of recovery.
     #[must_use]
-    pub fn crash_at(mut self, point: CrashPoint) -> Worker {
-        self.settings.run_options.crash = Some(point);
+    pub fn crash_at(self, point: CrashPoint) -> Worker {
+        self.crash_at_nth(point, 1)
+    }
+
+    /// Makes the worker crash when it comes to this point for the `nth` time, counted from 1 over all its jobs, and each
+    /// time after that, for tests of recovery.
+    #[must_use]
+    pub fn crash_at_nth(mut self, point: CrashPoint, nth: usize) -> Worker {
+        self.settings.run_options.crash = Some(Crash::new(point, nth));
         self
     }
 

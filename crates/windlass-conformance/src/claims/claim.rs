@@ -9,17 +9,19 @@ use windlass::job::{Failure, JobAction, JobId, JobState, NewJob, Payload, Worker
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::ActionRequest;
+use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::StoreOptions;
 
-use crate::fixture::{Fixture, ids, job_type, just_before, new_job, priority, queue, tenant};
+use crate::fixture::{Fixture, ids, job_type, just_before, lease_ref, new_job, priority, queue, tenant};
 
 tests!(
     claims_claim, claims::claim:
     a_claim_ends_before_it_holds_too_many_bytes,
+    a_claim_ends_before_it_holds_too_many_checkpoints,
     the_most_urgent_then_the_first_eligible_comes_first,
     a_retried_job_keeps_its_place,
     a_woken_job_keeps_its_place,
@@ -314,6 +316,29 @@ async fn a_claim_ends_before_it_holds_too_many_bytes(t: &Fixture) {
     let worker = t.worker().await;
     let first = t.claim(worker, 10).await;
     assert_eq!(first.len(), 3, "two are below the bound, and the third goes beyond it");
+    for claimed in &first {
+        t.complete(worker, claimed).await;
+    }
+    assert_eq!(t.claim(worker, 10).await.len(), 1);
+}
+
+/// Model: bounded-commits, claim-order. The same for jobs with large checkpoints.
+async fn a_claim_ends_before_it_holds_too_many_checkpoints(t: &Fixture) {
+    let t =
+        t.another(StoreOptions { payload_bytes_max: limits::PAYLOAD_BYTES_MAX, ..StoreOptions::default() });
+    let large = vec![b'1'; limits::CLAIM_BYTES_MAX * 3 / 8];
+    t.submit_all(vec![new_job("large"); 4]).await;
+    let worker = t.worker().await;
+    for claimed in t.claim(worker, 10).await {
+        let write = AttemptWrite::Checkpoint { step: "large".to_owned(), value: large.clone() };
+        t.store.record(&t.me, lease_ref(&claimed), vec![write]).await.unwrap();
+        t.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Released).await;
+    }
+    t.advance(MINUTE);
+    let worker = t.worker().await;
+    let first = t.claim(worker, 10).await;
+    assert_eq!(first.len(), 3, "two are below the bound, and the third goes beyond it");
+    assert!(first.iter().all(|claimed| claimed.checkpoints[0].value.len() == large.len()));
     for claimed in &first {
         t.complete(worker, claimed).await;
     }

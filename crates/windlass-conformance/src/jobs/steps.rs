@@ -14,6 +14,7 @@ use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::engine::RecordQuery;
+use windlass::store::environment::StoreOptions;
 
 use crate::fixture::{Fixture, lease_ref, new_job, secs};
 
@@ -28,6 +29,7 @@ tests!(
     notes_are_all_written_or_none,
     names_and_values_are_taken_up_to_their_limits,
     ten_thousand_checkpoints_are_kept_and_one_more_is_refused,
+    checkpoints_of_a_job_have_a_total_size,
     progress_and_log_lines_are_kept_and_progress_starts_over,
 );
 
@@ -215,6 +217,31 @@ async fn names_and_values_are_taken_up_to_their_limits(t: &Fixture) {
         );
     }
     assert!(t.picture(claimed.job.id).await == before);
+}
+
+/// Model: steps, bounded-commits
+async fn checkpoints_of_a_job_have_a_total_size(t: &Fixture) {
+    let largest = limits::PAYLOAD_BYTES_MAX;
+    let t = t.another(StoreOptions { payload_bytes_max: largest, ..StoreOptions::default() });
+    let (_, claimed) = t.running(new_job("import")).await;
+    let write = async |writes| t.store.record(&t.me, lease_ref(&claimed), writes).await;
+    let count = limits::CHECKPOINTS_BYTES_MAX / largest;
+    for step in 0..count {
+        write(vec![checkpoint(&step.to_string(), vec![b'1'; largest])]).await.unwrap();
+    }
+    assert_eq!(t.get(claimed.job.id).await.job.details.checkpoint_bytes, 64 << 20);
+    let more =
+        [vec![checkpoint("more", "1")], vec![checkpoint("0", "1"), checkpoint("more", vec![b'1'; largest])]];
+    for writes in more {
+        let refused = write(writes).await;
+        assert!(
+            matches!(&refused, Err(WorkError::Invalid(invalid)) if invalid.field == "value"),
+            "{refused:?}"
+        );
+    }
+    // What one step gives up another may have.
+    write(vec![checkpoint("0", "12"), checkpoint("more", vec![b'1'; largest - 2])]).await.unwrap();
+    assert_eq!(t.get(claimed.job.id).await.job.details.checkpoint_bytes, 64 << 20);
 }
 
 /// Model: steps

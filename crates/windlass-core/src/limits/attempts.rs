@@ -38,6 +38,5 @@ pub const PROGRESS_MESSAGE_CHARS_MAX: usize = 1024;
 /// Jobs submitted in the commit of one completion: many jobs can complete in that commit. More are a child group or a
 /// batch of their own.
 pub const FOLLOW_UPS_MAX: usize = 100;
-/// How long the record of a wait may stay unsaved while it is not known whether the job parks: parking writes it in the
-/// same commit, and it must not depend on work that runs beside the wait.
-pub const DEFERRED_WRITE_MAX: Duration = Duration::from_millis(10);
+/// Time until the end of a sleep or a wait that runs beside other work, and could not be saved, is written again.
+pub const DEFERRED_WRITE_AGAIN: Duration = Duration::from_millis(200);

@@ -169,12 +169,12 @@ impl Cx {
     async fn spawn_now(&self, group: NewGroup, parks: Option<Vec<Park>>) -> Result<Spawned, anyhow::Error> {
         let _storing = self.0.order.storing();
         let client = self.client();
-        let writes = self.after_deferred(Vec::new());
+        let (writes, carried) = self.after_deferred(Vec::new(), false).await;
         let (keeps_running, parks) = (parks.is_none(), parks.unwrap_or_default());
         let options = SpawnOptions { keeps_running, parks, writes: writes.clone() };
         let spawned = client.api().spawn_with(client.caller(), self.lease_ref(), group, options).await;
         let spawned = spawned.map_err(failed)?;
-        self.written(&writes);
+        carried.written(&writes);
         Ok(spawned)
     }
 

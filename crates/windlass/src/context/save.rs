@@ -13,11 +13,20 @@ use crate::store::command::attempt_writes::{AttemptWrite, check_step};
 impl Cx {
     /// Writes all of these, or none.
     pub(super) async fn record_all(&self, writes: Vec<AttemptWrite>) -> Result<(), WorkError> {
+        self.record_or_flush(writes, false).await
+    }
+
+    /// The same. A flush writes what waits, and is polled by the supervising task, whatever the handler does.
+    pub(super) async fn record_or_flush(
+        &self,
+        writes: Vec<AttemptWrite>,
+        is_flush: bool,
+    ) -> Result<(), WorkError> {
         let client = &self.0.client;
         let _storing = self.0.order.storing();
-        let writes = self.after_deferred(writes);
+        let (writes, carried) = self.after_deferred(writes, is_flush).await;
         client.api().record(client.caller(), self.lease_ref(), writes.clone()).await?;
-        self.written(&writes);
+        carried.written(&writes);
         Ok(())
     }
 

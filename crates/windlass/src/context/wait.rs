@@ -36,8 +36,8 @@ pub enum First<L, R> {
 }
 
 impl Cx {
-    /// Sleeps without holding a slot or a process. The end is saved by the attempt's next commit, most often the one that
-    /// parks the job, and stays the same across later crashes.
+    /// Sleeps without holding a slot or a process. The end is saved in the commit that parks the job or, beside other work,
+    /// at once, and stays the same across later crashes.
     ///
     /// A sleep is identified by its number and its length, so that changed code is detected. If the length differs
     /// between attempts, other than by counting down to a fixed time, use [`sleep_named`](Cx::sleep_named).

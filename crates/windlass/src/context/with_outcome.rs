@@ -1,14 +1,16 @@
 //! What is written together with something else: records that wait for the attempt's next write, most often its
 //! outcome, and jobs that are submitted when the attempt completes. So a sleep and its parking, or a group and its
-//! children, are one commit.
+//! children, are one commit. If the job does not park, the supervising task writes the records at once.
 
-use std::collections::BTreeMap;
+mod deferred;
+
 use std::convert::Infallible;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::deferred::DeferredRecords;
 use super::call::Call;
 use super::history::Record;
 use super::save::{as_writes, encoded, failed};
@@ -25,9 +27,10 @@ use crate::store::command::finish::{Outcome, Park, Report};
 /// What waits to be written.
 #[derive(Default)]
 pub(super) struct WithOutcome {
-    /// Records that are written with the next write, by key.
-    records: Mutex<BTreeMap<String, Vec<u8>>>,
-    added: Notify,
+    /// Records that are written with the next write.
+    records: Mutex<DeferredRecords>,
+    /// Notified when a record was added, and when a request that carried some has ended.
+    changed: Notify,
     /// Jobs to submit when the attempt completes.
     follow_ups: Mutex<Vec<NewJob>>,
     /// The report that replaces the handler's result, if the job was passed on.
@@ -122,50 +125,60 @@ impl Cx {
         if records.is_empty() {
             return;
         }
-        lock(&self.0.with_outcome.records).extend(records);
-        self.0.with_outcome.added.notify_one();
+        lock(&self.0.with_outcome.records).add(records);
+        self.0.with_outcome.changed.notify_waiters();
     }
 
     /// The records that wait, as writes, then `writes`, then the output that waits. They are kept until
-    /// [`written`](Cx::written), because a request can be dropped before its answer.
-    pub(super) fn after_deferred(&self, writes: Vec<AttemptWrite>) -> Vec<AttemptWrite> {
-        let mut deferred = lock(&self.0.with_outcome.records).clone();
-        for write in &writes {
-            if let AttemptWrite::Checkpoint { step, .. } = write {
-                deferred.remove(step);
-            }
+    /// [`written`](Carried::written), because a request can be dropped before its answer.
+    ///
+    /// Waits if a flush with an older value of the same record is in progress: two requests may arrive in any order.
+    pub(super) async fn after_deferred(
+        &self,
+        writes: Vec<AttemptWrite>,
+        is_flush: bool,
+    ) -> (Vec<AttemptWrite>, Carried<'_>) {
+        loop {
+            // Before the check: a flush that ends in between is not missed.
+            let changed = self.0.with_outcome.changed.notified();
+            let taken = lock(&self.0.with_outcome.records).take_along(&writes, is_flush);
+            let Some((deferred, carried)) = taken else {
+                changed.await;
+                continue;
+            };
+            let carried = Carried { cx: self, records: carried, is_flush };
+            let all = as_writes(deferred).chain(writes).chain(self.0.stream.write()).collect();
+            return (all, carried);
         }
-        as_writes(deferred).chain(writes).chain(self.0.stream.write()).collect()
     }
 
     /// The records and the output that wait, for the attempt's outcome.
     pub(crate) fn last_writes(&self) -> Vec<AttemptWrite> {
-        as_writes(std::mem::take(&mut *lock(&self.0.with_outcome.records)))
-            .chain(self.0.stream.write())
-            .collect()
+        as_writes(lock(&self.0.with_outcome.records).take_all()).chain(self.0.stream.write()).collect()
     }
 
-    /// These were written, and wait no more.
-    pub(super) fn written(&self, writes: &[AttemptWrite]) {
-        let mut deferred = lock(&self.0.with_outcome.records);
-        for write in writes {
-            self.0.stream.written(write);
-            if let AttemptWrite::Checkpoint { step, value } = write
-                && deferred.get(step) == Some(value)
-            {
-                deferred.remove(step);
-            }
-        }
-    }
-
-    /// Never returns. Writes records that wait if the job does not park at once: work that runs beside a sleep must not
-    /// keep the end of that sleep from being saved.
+    /// Never returns. Writes records that wait at once if the job does not park at once: the end of a sleep or a wait
+    /// must not depend on work that runs beside it. The supervising task polls this after it has seen that the handler
+    /// did not park.
     pub(crate) async fn write_deferred(&self) -> Infallible {
+        let with_outcome = &self.0.with_outcome;
         loop {
-            self.0.with_outcome.added.notified().await;
-            tokio::time::sleep(limits::DEFERRED_WRITE_MAX).await;
-            if let Err(error) = self.flush().await {
-                tracing::debug!(job = %self.job_id(), %error, "failed to save a wait; it is saved with the next write");
+            let changed = with_outcome.changed.notified();
+            if !lock(&with_outcome.records).is_any_left() {
+                changed.await;
+                continue;
+            }
+            match self.flush().await {
+                Ok(()) => {}
+                Err(error) if error.is_transient() => {
+                    tracing::warn!(job = %self.job_id(), %error, "failed to save a wait; it is tried again");
+                    tokio::time::sleep(limits::DEFERRED_WRITE_AGAIN).await;
+                }
+                // Every write that carries it will be refused.
+                Err(error) => {
+                    tracing::debug!(job = %self.job_id(), %error, "a wait was not saved");
+                    with_outcome.changed.notified().await;
+                }
             }
         }
     }
@@ -175,6 +188,31 @@ impl Cx {
         if lock(&self.0.with_outcome.records).is_empty() && self.0.stream.is_empty() {
             return Ok(());
         }
-        self.record_all(Vec::new()).await
+        self.record_or_flush(Vec::new(), true).await
+    }
+}
+
+/// What a request in progress carries of what waited.
+pub(super) struct Carried<'a> {
+    cx: &'a Cx,
+    records: Vec<(String, u64)>,
+    is_flush: bool,
+}
+
+impl Carried<'_> {
+    /// All of this was written, and waits no more.
+    pub(super) fn written(&self, writes: &[AttemptWrite]) {
+        lock(&self.cx.0.with_outcome.records).remove(&self.records);
+        for write in writes {
+            self.cx.0.stream.written(write);
+        }
+    }
+}
+
+impl Drop for Carried<'_> {
+    fn drop(&mut self) {
+        let with_outcome = &self.cx.0.with_outcome;
+        lock(&with_outcome.records).request_ended(&self.records, self.is_flush);
+        with_outcome.changed.notify_waiters();
     }
 }

@@ -225,9 +225,7 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
     tokio::select! {
         biased;
         ended = catch(cx, future) => Some(judge(cx, ended)),
-        never = cx.hurry() => match never {},
-        never = cx.write_deferred() => match never {},
-        never = cx.write_stream() => match never {},
+        // Before what waits is written: if the handler parks, it is one commit with that.
         stop = cx.stopped() => match stop {
             HandlerExit::Park(park) => {
                 cx.forget_places();
@@ -235,6 +233,9 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
             }
             HandlerExit::Parked | HandlerExit::Crash => None,
         },
+        never = cx.hurry() => match never {},
+        never = cx.write_deferred() => match never {},
+        never = cx.write_stream() => match never {},
         () = tokio::time::sleep(limit) => {
             cx.cancel(CancelReason::TimedOut);
             let message = format!("ran longer than {limit:?}");

@@ -66,7 +66,7 @@ pub(super) async fn run(
                     error => Err(error),
                 };
                 let Err(error) = again else { continue };
-                if !is_transient(&error) {
+                if !error.is_transient() {
                     tracing::error!(%error, %queue, "cannot claim jobs; stopping");
                     return Err(error);
                 }
@@ -92,10 +92,6 @@ pub(super) async fn first_error(fetch_loops: &mut JoinSet<Result<(), WorkError>>
         }
     }
     std::future::pending().await
-}
-
-fn is_transient(error: &WorkError) -> bool {
-    matches!(error, WorkError::Store(error) if !error.is_permanent())
 }
 
 /// Takes all free permits; the caller waited for the first.

@@ -37,6 +37,8 @@ export type Exit =
 const PARK_WAIT_MS = 10;
 /** How long the record of a wait may stay unsaved while the job does not park; longer than it takes to park. */
 const DEFERRED_MS_MAX = 50;
+/** Time until a record that could not be saved is written again. */
+const DEFERRED_AGAIN_MS = 200;
 
 export class Core {
   readonly order: Order;
@@ -189,8 +191,9 @@ export class Core {
   /** Work that runs beside a sleep must not keep the end of that sleep from being saved. */
   #flush(): void {
     this.#flushing = undefined;
-    // What fails here is written with the next write.
-    if (!this.isOver && this.deferred.size > 0) this.#write([]).catch(() => {});
+    if (this.isOver || this.reason === "lost" || this.deferred.size === 0) return;
+    // What fails here is written with the next write, or after a pause.
+    this.#write([]).catch(() => { this.#flushing ??= setTimeout(() => this.#flush(), DEFERRED_AGAIN_MS); });
   }
 
   /** Writes records. Throws a `Failure`, or `LeaseLost`. */

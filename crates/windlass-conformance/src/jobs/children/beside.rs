@@ -1,9 +1,11 @@
 //! A job that goes on beside its children, parks on their groups later or never, and reads their results in pages.
 
 use windlass::job::{Decided, GroupStrategy, JobState, Wait};
+use windlass::limits;
 use windlass::store::command::children::SpawnOptions;
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
+use windlass::store::environment::StoreOptions;
 use windlass::store::query::job_details::ChildQuery;
 
 use super::{Family, family, group, groups};
@@ -16,6 +18,7 @@ tests!(
     a_job_can_end_before_the_children_it_does_not_wait_for,
     a_group_that_does_not_exist_is_not_waited_for,
     children_are_read_in_pages,
+    results_of_children_that_are_read_together_have_a_total_size,
     decided_groups_come_with_the_claim,
 );
 
@@ -157,4 +160,45 @@ async fn decided_groups_come_with_the_claim(t: &Fixture) {
     assert_eq!((decided.group.group.name.as_str(), decided.next), ("done", None));
     let results: Vec<_> = decided.group.children.iter().map(|(_, result)| result.as_deref()).collect();
     assert_eq!(results, [Some(&b"7"[..]); 2]);
+}
+
+/// Model: child-groups, bounded-commits. What is left out is named, and can be read in pages.
+async fn results_of_children_that_are_read_together_have_a_total_size(t: &Fixture) {
+    let largest = limits::PAYLOAD_BYTES_MAX;
+    let t = t.another(StoreOptions { payload_bytes_max: largest, ..StoreOptions::default() });
+    let family = family(&t).await;
+    let count = limits::CHILD_RESULTS_BYTES_MAX / largest + 1;
+    spawn_beside(&t, &family, "a", count).await;
+    let claimed = family.claim_children(&t).await;
+    assert_eq!(claimed.len(), count);
+    for child in &claimed {
+        let outcome = Outcome::Completed { result: Some(vec![b'1'; largest]) };
+        let finish = t.finish(family.children, child.job.id, child.job.fence, outcome).await;
+        assert_eq!(finish, Finish::Applied(JobState::Completed));
+    }
+    let group = groups(&t, family.id()).await.remove(0);
+    let last = claimed[count - 1].job.id;
+    assert_eq!(group.omitted.iter().collect::<Vec<_>>(), [&last]);
+    let read = group.children.iter().filter(|(_, result)| result.is_some());
+    assert_eq!(
+        read.map(|(child, _)| child.id).collect::<Vec<_>>(),
+        claimed[..count - 1].iter().map(|child| child.job.id).collect::<Vec<_>>()
+    );
+    let (mut after, mut found) = (None, 0);
+    loop {
+        let query =
+            ChildQuery { after, limit: 100, bytes: limits::CHILD_PAGE_BYTES, ..ChildQuery::default() };
+        let page = t.store.child_page(&t.me, family.id(), query).await.unwrap().unwrap();
+        found += page
+            .groups
+            .iter()
+            .flat_map(|group| &group.children)
+            .filter(|(_, result)| result.is_some())
+            .count();
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, count);
 }

@@ -10,9 +10,11 @@ pub mod baseline;
 mod busy;
 mod change_listener;
 mod checkpoint;
+mod damage;
 mod disk_reserve;
 mod filesystem;
 mod head_marker;
+mod log_length;
 pub(in crate::store) mod migrate;
 mod open;
 mod reader;
@@ -32,6 +34,7 @@ use std::thread::JoinHandle;
 use self::change_listener::{ChangeListener, OwnCommits, Signal};
 use self::disk_reserve::Reserve;
 use self::head_marker::Marker;
+use self::log_length::LogLength;
 use self::open::{Identity, Location};
 use self::reader::Reader;
 use self::soundness::Soundness;
@@ -73,7 +76,10 @@ impl SqliteEngine {
         let writer = open_writer(&location, env.clone(), own.clone())?;
         let count = limits::READERS + limits::READERS_RESERVED;
         let readers = (0..count)
-            .map(|_| Ok(Reader::new(open_tables(&location, limits::READER_CACHE_KIB)?, env.clone())))
+            .map(|_| {
+                let tables = open_tables(&location, limits::READER_CACHE_KIB)?;
+                Ok(Reader::new(tables, env.clone(), writer.soundness.clone()))
+            })
             .collect::<EngineResult<Vec<Reader>>>()?;
         let turns = readers.iter().map(Reader::turn).collect();
         // It reads one row.
@@ -174,7 +180,7 @@ fn open_writer(
         tables,
         env,
         identity: Identity::of(location),
-        log: location.beside("-wal"),
+        log: LogLength::of(location.beside("-wal")),
         marker,
         reserve: Reserve::open(&location.beside("-reserve"), location.mode),
         own,

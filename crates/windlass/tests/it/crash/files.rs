@@ -55,6 +55,36 @@ async fn a_file_that_is_removed_or_replaced_stops_the_store() {
     }
 }
 
+/// Model: at-least-once. The locks of the log are deleted under a server, and then a command is run on its store: without the locks both
+/// believe to be alone, so one of them must stop before it writes over the log of the other.
+#[tokio::test]
+async fn another_process_after_the_locks_were_deleted_destroys_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = address(folder.path());
+    let mut ledger = Ledger::default();
+    let (store, _) = open_at(&address, START).unwrap();
+    for number in 0..20 {
+        ledger.acks.push(submit(&store, &format!("before.{number}")).await.unwrap());
+    }
+    fs::remove_file(folder.path().join("jobs.db-shm")).unwrap();
+    let name = "load".to_owned();
+    let task = Task { role: Role::Mixed, address: address.clone(), seed: 37, now: Some(START), name };
+    let mut process = Process::start(&task);
+    let lines: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+    assert_eq!(lines.len(), 60, "the other process works");
+    ledger.take(&lines);
+    assert!(is_stopped(&submit(&store, "after").await), "the server takes nothing more");
+    store.close();
+    let more: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+    process.kill();
+    ledger.take(&more);
+    ledger.take(&process.hear_all());
+    let (store, _) = open_at(&address, START).unwrap();
+    ledger.check(&store, 0).await;
+    verify(&store, "after another process").await;
+    store.close();
+}
+
 /// Model: at-least-once. A restart after somebody deleted the database must not begin an empty store and delete what is left of the old one.
 #[tokio::test]
 async fn a_database_that_is_missing_beside_its_other_files_is_refused() {

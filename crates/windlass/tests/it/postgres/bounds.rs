@@ -2,6 +2,7 @@
 //! the machine.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
@@ -10,7 +11,8 @@ use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
@@ -98,8 +100,7 @@ async fn twenty_thousand_lanes_are_not_asked_for_one_by_one() {
     for round in 0..3 {
         let before = proxy.statements();
         let request = ClaimRequest::new(worker, 1);
-        let claimed =
-            other.claim(&me, &request, std::time::Duration::ZERO).await.expect("the worker is known");
+        let claimed = other.claim(&me, &request, Duration::ZERO).await.expect("the worker is known");
         assert_eq!(claimed.jobs.len(), 1);
         let cost = proxy.statements() - before;
         println!("statements of a claim beside {LANES} lanes, round {round}: {cost}");
@@ -128,8 +129,7 @@ async fn a_claim_asks_once_for_all_priorities_that_age() {
     for round in 0..3 {
         let before = proxy.statements();
         let request = ClaimRequest::new(worker, 10);
-        let claimed =
-            store.claim(&me, &request, std::time::Duration::ZERO).await.expect("the worker is known");
+        let claimed = store.claim(&me, &request, Duration::ZERO).await.expect("the worker is known");
         assert_eq!(claimed.jobs.len(), 10);
         let cost = proxy.statements() - before;
         println!("statements of a claim beside 40 lanes of 60 priorities, round {round}: {cost}");
@@ -155,8 +155,7 @@ async fn a_claim_of_hundreds_asks_as_little_as_one_of_a_few() {
     for limit in [20, 20, 20, 500, 500, 500] {
         let before = proxy.statements();
         let request = ClaimRequest::new(worker, limit);
-        let claimed =
-            store.claim(&me, &request, std::time::Duration::ZERO).await.expect("the worker is known");
+        let claimed = store.claim(&me, &request, Duration::ZERO).await.expect("the worker is known");
         assert_eq!(claimed.jobs.len(), limit);
         costs.push(proxy.statements() - before);
     }
@@ -202,6 +201,33 @@ async fn a_list_of_what_was_redriven_does_not_walk_over_what_was_not() {
     store.close();
 }
 
+/// Model: bounded-commits. The results of a page of jobs are read with as many statements as those of a few.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_results_of_many_jobs_take_as_many_statements_as_those_of_few() {
+    let (_cluster, proxy, address) = counted();
+    let store = open(&address);
+    let me = Caller::local();
+    let jobs = submit_all(&store, (0..400).map(numbered).collect()).await;
+    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let claimed = store.claim(&me, &ClaimRequest::new(worker, 400), Duration::ZERO).await.expect("is known");
+    let done = |claimed: &Claimed| {
+        let outcome = Outcome::Completed { result: Some(b"1".to_vec()) };
+        Report::new(claimed.job.id, claimed.job.fence, outcome)
+    };
+    store.finish(&me, worker, claimed.jobs.iter().map(done).collect()).await.expect("the worker is known");
+    let mut costs = Vec::new();
+    for count in [4, 4, 400, 400] {
+        let before = proxy.statements();
+        let found = store.results(&me, jobs[..count].to_vec(), limits::PAYLOAD_BYTES_MAX).await.unwrap();
+        assert_eq!(found.len(), count);
+        costs.push(proxy.statements() - before);
+    }
+    println!("statements of the results of 4 and of 400 jobs: {costs:?}");
+    let rounds = 400_usize.div_ceil(limits::RESULTS_AT_ONCE);
+    assert!(costs[3] <= costs[1] * rounds, "{costs:?}");
+    store.close();
+}
+
 /// A node with a clock of the test's.
 fn node(address: &str, clock: &Arc<ManualClock>, seed: u64) -> Store {
     let env = Environment::new(clock.clone(), Entropy::seeded(seed), StoreOptions::default());
@@ -225,7 +251,7 @@ async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
         look().await;
     }
     // The least of all rounds: in some of them a reader prepares its statements, or nodes poll for changes.
-    let mut costs = [usize::MAX; 2];
+    let mut costs = [usize::MAX; 3];
     for _ in 0..ROUNDS {
         let start = proxy.statements();
         look().await;
@@ -234,11 +260,19 @@ async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
         store.heartbeat(&me, worker, Vec::new()).await.expect("the worker is known");
         let beaten = proxy.statements();
         look().await;
+        let looked = proxy.statements();
+        submit_all(&store, vec![numbered(1)]).await;
+        let claimed =
+            store.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.expect("is known");
+        assert_eq!(claimed.jobs.len(), 1);
+        let taken = proxy.statements();
+        look().await;
         costs[0] = costs[0].min(quiet - start);
-        costs[1] = costs[1].min(proxy.statements() - beaten);
+        costs[1] = costs[1].min(looked - beaten);
+        costs[2] = costs[2].min(proxy.statements() - taken);
     }
-    println!("statements of a look: {} with nothing changed, {} after a heartbeat", costs[0], costs[1]);
-    assert!(costs[1] <= costs[0] + 1, "{costs:?}");
+    println!("statements of a look with nothing changed, after a heartbeat, and after a claim: {costs:?}");
+    assert!(costs[1] <= costs[0] + 1 && costs[2] <= costs[0] + 1, "{costs:?}");
     // Both know that the worker is alive: what one received the other sees, and neither marks it as lost.
     other.tick().await.unwrap();
     let known = other.config(&me).await.unwrap().workers[&worker].clone();

@@ -136,6 +136,8 @@ const ALONE: &[(&str, &str)] = &[
     ("filesystem.rs", "only a file can be on a network file system"),
     ("disk_reserve.rs", "a server's disk is not ours to hold back"),
     ("soundness.rs", "a server checks its own files"),
+    ("damage.rs", "a server reports damage of its files to its operator, and keeps its log to itself"),
+    ("log_length.rs", "a server keeps its log to itself"),
     ("life_tests.rs", "the life of a server is tested from outside"),
     ("life_tests/cut.rs", "the life of a server is tested from outside"),
     ("life_tests/left.rs", "the life of a server is tested from outside"),

@@ -7,5 +7,6 @@ pub(in crate::worker) mod crashes;
 pub(in crate::worker) mod dropped;
 pub(in crate::worker) mod nested;
 pub(in crate::worker) mod programs;
+pub(in crate::worker) mod refused;
 pub(in crate::worker) mod reopened;
 pub(in crate::worker) mod replay;

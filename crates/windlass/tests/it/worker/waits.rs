@@ -69,6 +69,49 @@ async fn a_sleep_ends_when_its_first_run_said(t: &TestClient) {
     assert_eq!(t.job(job.id()).await.job.failures, 1);
 }
 
+/// The only step works for a millisecond, and its worker dies in the middle of it.
+async fn one_long_step(cx: &Cx) -> anyhow::Result<()> {
+    let work = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        cx.step("second", async { anyhow::Ok(()) }).await
+    };
+    cx.step("first", work).await
+}
+
+/// The end of a sleep or a wait is saved at once if other work runs beside it, not with the next call.
+///
+/// Model: sleeps-and-signals
+#[tokio::test(start_paused = true)]
+async fn a_crash_within_a_long_step_does_not_lose_the_ends_of_what_waits_beside_it() {
+    let t = TestClient::new();
+    let sleeping = |_: Greet, cx: Cx| async move {
+        let (slept, worked) = tokio::join!(cx.sleep(secs(100)), one_long_step(&cx));
+        slept.and(worked)?;
+        anyhow::Ok(String::new())
+    };
+    let waiting = |_: Greet, cx: Cx| async move {
+        let wait = cx.wait_signal::<String>("word", Some(secs(100)));
+        let (word, worked) = tokio::join!(wait, one_long_step(&cx));
+        word.and(worked)?;
+        anyhow::Ok(String::new())
+    };
+    for is_sleep in [true, false] {
+        let worker = || {
+            let worker = Worker::new(t.client());
+            if is_sleep { worker.handle(sleeping) } else { worker.handle(waiting) }
+        };
+        let job = t.client().submit(greet("x")).await.unwrap();
+        t.run_due(worker().crash_at(between_two_steps())).await;
+        t.advance(secs(60)).await;
+        t.run_due(worker()).await;
+        t.advance(Duration::from_millis(39_999)).await;
+        t.assert_state(job.id(), JobState::Waiting).await;
+        t.advance(Duration::from_millis(1)).await;
+        t.run_due(worker()).await;
+        t.assert_state(job.id(), JobState::Completed).await;
+    }
+}
+
 /// A sleep and its parking are one commit: a crash before it leaves nothing of the sleep.
 ///
 /// Model: sleeps-and-signals

@@ -24,6 +24,11 @@ fn run(connection: &Connection, statement: &str) -> EngineResult<Progress> {
         .map_err(store_error)
 }
 
+/// The number of pages in the log.
+pub(super) fn pages(connection: &Connection) -> EngineResult<u64> {
+    run(connection, "PRAGMA wal_checkpoint(NOOP)").map(|log| log.pages)
+}
+
 /// Moves what can be moved without waiting, if the log is long enough.
 pub(super) fn after_commit(connection: &Connection) -> EngineResult<()> {
     let log = run(connection, "PRAGMA wal_checkpoint(NOOP)")?;

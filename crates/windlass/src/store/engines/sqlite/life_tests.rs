@@ -448,7 +448,7 @@ fn a_look_that_lasts_too_long_is_ended() {
     let t = Fixture::new();
     drop(t.writer());
     let tables = open_tables(&t.location(), 64).unwrap();
-    let reader = Reader::new(tables, t.env());
+    let reader = Reader::new(tables, t.env(), Arc::default());
     let connection = open::connect_reader(&t.path("jobs.db"), 64).unwrap();
     let mut watch =
         ChangeListener::new(connection, t.env(), Arc::default(), t.path("jobs.db-wal"), vec![reader.turn()])

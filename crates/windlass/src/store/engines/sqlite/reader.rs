@@ -9,6 +9,8 @@ use rusqlite::InterruptHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::busy;
+use super::damage;
+use super::soundness::Soundness;
 use super::tables::{Tables, store_error};
 use crate::clock::Deadline;
 use crate::store::engine::{EngineResult, ReadTask};
@@ -55,14 +57,15 @@ pub(super) struct Reader {
     cache: ConnectionCache,
     env: Arc<Environment>,
     turn: Arc<Turn>,
+    soundness: Arc<Soundness>,
 }
 
 impl Reader {
     /// A reader on its own connection.
-    pub(super) fn new(tables: Tables, env: Arc<Environment>) -> Reader {
+    pub(super) fn new(tables: Tables, env: Arc<Environment>, soundness: Arc<Soundness>) -> Reader {
         let handle = tables.connection().get_interrupt_handle();
         let turn = Arc::new(Turn { number: AtomicU64::new(0), handle });
-        Reader { tables, cache: ConnectionCache::default(), env, turn }
+        Reader { tables, cache: ConnectionCache::default(), env, turn, soundness }
     }
 
     /// The counter of its reads.
@@ -105,9 +108,14 @@ impl Reader {
         if !is_long {
             self.turn.next();
         }
-        let outcome = self.run_task(task.as_mut());
+        let mut outcome = self.soundness.check().and_then(|()| self.run_task(task.as_mut()));
         if !is_long {
             self.turn.next();
+        }
+        // Before the answer, so that nothing is acknowledged after it.
+        if let Some(what) = damage::take() {
+            outcome = Err(damage::stopped(&what));
+            self.soundness.found(what);
         }
         catch_panic("answering a read", || task.done(outcome));
     }

@@ -1,10 +1,12 @@
-//! Checks a file for damage while it is served: on its own connection, in a thread that ends with the store.
+//! Whether the file is damaged, as far as is known. Checks it while it is served: on its own connection, in a thread that
+//! ends with the store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rusqlite::Connection;
 
+use super::damage;
 use super::open::{self, Location};
 use super::tables::store_error;
 use crate::clock::Stopwatch;
@@ -15,7 +17,7 @@ use crate::store::engine::EngineResult;
 /// Steps of SQLite's virtual machine between two checks whether the store is being closed: some milliseconds.
 const STEPS_BETWEEN_CHECKS: std::ffi::c_int = 100_000;
 
-/// The result of the check so far.
+/// What the check and readers have found so far.
 #[derive(Debug, Default)]
 pub(super) struct Soundness {
     damage: OnceLock<String>,
@@ -25,9 +27,13 @@ pub(super) struct Soundness {
 impl Soundness {
     /// Returns an error once damage was found: a later commit could be lost with the damaged pages.
     pub(super) fn check(&self) -> EngineResult<()> {
-        self.damage.get().map_or(Ok(()), |what| {
-            Err(StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup")))
-        })
+        self.damage.get().map_or(Ok(()), |what| Err(damage::stopped(what)))
+    }
+
+    /// Records damage that was found, by the check or by a reader.
+    pub(super) fn found(&self, what: String) {
+        tracing::error!(%what, "the database file is damaged");
+        let _first = self.damage.set(what);
     }
 
     /// Ends the check early.
@@ -45,10 +51,7 @@ impl Soundness {
         match found {
             Ok(()) => tracing::info!(seconds = watch.elapsed().as_secs_f64(), "the database file is intact"),
             Err(_) if self.is_closing.load(Ordering::SeqCst) => {}
-            Err(StoreError::Damaged(what)) => {
-                tracing::error!(%what, "the database file is damaged");
-                let _first = self.damage.set(what);
-            }
+            Err(StoreError::Damaged(what)) => self.found(what),
             Err(error) => tracing::warn!(%error, "the database file could not be checked"),
         }
     }

@@ -24,6 +24,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 pub(super) use self::intern::Interned;
+use super::damage;
 use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
 use crate::store::engine::{Counts, EngineResult};
@@ -210,23 +211,23 @@ pub(super) fn prepare<'c>(connection: &'c Connection, sql: &str) -> EngineResult
 pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     use rusqlite::Error as Sql;
     match &error {
-        Sql::SqliteFailure(failure, _) => match failure.code {
-            ErrorCode::DiskFull => StoreError::Full,
-            ErrorCode::SystemIoFailure => {
-                StoreError::Stopped(format!("{error}; check the disk, then restart"))
+        Sql::SqliteFailure(failure, _) => {
+            damage::note(*failure, &error.to_string());
+            match failure.code {
+                ErrorCode::DiskFull => StoreError::Full,
+                ErrorCode::SystemIoFailure => {
+                    StoreError::Stopped(format!("{error}; check the disk, then restart"))
+                }
+                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+                    StoreError::Damaged(error.to_string())
+                }
+                _ => StoreError::Database(error.to_string()),
             }
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(error.to_string()),
-            _ => StoreError::Database(error.to_string()),
-        },
+        }
         Sql::FromSqlConversionFailure(..)
         | Sql::IntegralValueOutOfRange(..)
         | Sql::InvalidColumnType(..)
         | Sql::Utf8Error(..) => StoreError::Damaged(error.to_string()),
         _ => StoreError::Database(error.to_string()),
     }
-}
-
-/// Whether the damage is that of the file itself, according to SQLite's message, and not of a single record.
-pub(super) fn is_file_damage(what: &str) -> bool {
-    what.contains("disk image is malformed") || what.contains("is not a database")
 }

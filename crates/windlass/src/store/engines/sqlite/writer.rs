@@ -2,17 +2,18 @@
 //! meanwhile form the next group, so no request waits for a group to fill.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::busy;
 use super::change_listener::OwnCommits;
 use super::checkpoint;
+use super::damage;
 use super::disk_reserve::Reserve;
 use super::head_marker::Marker;
+use super::log_length::LogLength;
 use super::open::{self, Identity};
 use super::soundness::Soundness;
-use super::tables::{self, Tables};
+use super::tables::Tables;
 use crate::clock::Stopwatch;
 use crate::error::StoreError;
 use crate::limits;
@@ -32,7 +33,7 @@ pub(super) struct Writer {
     pub(super) tables: Tables,
     pub(super) env: Arc<Environment>,
     pub(super) identity: Identity,
-    pub(super) log: PathBuf,
+    pub(super) log: LogLength,
     pub(super) marker: Marker,
     pub(super) reserve: Reserve,
     pub(super) own: Arc<OwnCommits>,
@@ -125,9 +126,7 @@ impl Writer {
         }
         // A later commit could be lost with the damaged pages.
         outcome.map_err(|error| match error {
-            StoreError::Damaged(what) if tables::is_file_damage(&what) => {
-                StoreError::Stopped(format!("the database file is damaged: {what}; restore a backup"))
-            }
+            StoreError::Damaged(what) if damage::is_of_file(&what) => damage::stopped(&what),
             error => error,
         })
     }
@@ -135,6 +134,7 @@ impl Writer {
     fn transact(&mut self, tasks: &mut Group) -> EngineResult<Effects> {
         self.identity.check()?;
         self.soundness.check()?;
+        self.log.check(self.tables.connection())?;
         let tables = &mut self.tables;
         let changes = tables.connection().total_changes();
         let until = tasks.iter().map(|task| task.deadline()).max().flatten();
@@ -154,6 +154,8 @@ impl Writer {
         // Checked again, because the commit went to the file that is open: it counts only if it can be found under its
         // name.
         self.identity.check()?;
+        self.soundness.check()?;
+        self.log.note();
         self.marker.advance(number);
         Ok(effects)
     }
@@ -181,18 +183,20 @@ impl Writer {
     }
 
     fn cut_long_log(&mut self) -> EngineResult<()> {
-        let is_long = std::fs::metadata(&self.log).is_ok_and(|log| log.len() > limits::LOG_BYTES_MAX);
-        if is_long {
+        if self.log.bytes() > limits::LOG_BYTES_MAX {
             let outcome = checkpoint::cut(self.tables.connection());
             return self.finish_group(outcome);
         }
         Ok(())
     }
 
-    /// An error during a checkpoint belongs to no request; only a failed fsync concerns all.
-    fn finish_group(&mut self, moved: EngineResult<()>) -> EngineResult<()> {
+    /// An error during a checkpoint belongs to no request; only a failed fsync and damage concern all.
+    pub(super) fn finish_group(&mut self, moved: EngineResult<()>) -> EngineResult<()> {
         match moved {
             Err(error @ StoreError::Stopped(_)) => return Err(error),
+            Err(StoreError::Damaged(what)) if damage::is_of_file(&what) => {
+                return Err(damage::stopped(&what));
+            }
             Err(StoreError::Full) => self.reserve.release(self.env.clock.now()),
             Err(error) => tracing::warn!(%error, "WAL checkpoint failed"),
             Ok(()) => {}

@@ -262,6 +262,19 @@ async fn waits(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
             anyhow::ensure!(now(cx).since(begun) <= secs(60), "it slept once more");
             seen.given("slept");
         }
+        "a worker died within a long step beside a sleep" => {
+            let begun = seen.first_time(now(cx));
+            let long = cx.step("it", async {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                later(cx).await?;
+                seen.ran();
+                anyhow::Ok(())
+            });
+            let (slept, stepped) = tokio::join!(cx.sleep(secs(60)), long);
+            slept.and(stepped)?;
+            anyhow::ensure!(now(cx).since(begun) <= secs(60), "it slept once more");
+            seen.given("slept");
+        }
         "a worker died before a sleep parked the job" => {
             let begun = seen.first_time(now(cx));
             cx.sleep(secs(60)).await?;
@@ -289,7 +302,8 @@ fn crash_of(row: &str) -> Option<CrashPoint> {
     match row {
         "a worker died before a step's value was saved" => Some(CrashPoint::BeforeStep("it".into())),
         "a worker died after a step's value was saved" => Some(CrashPoint::AfterStep("it".into())),
-        "a worker died after a call beside a sleep was saved" => Some(CrashPoint::BeforeStep("later".into())),
+        "a worker died after a call beside a sleep was saved"
+        | "a worker died within a long step beside a sleep" => Some(CrashPoint::BeforeStep("later".into())),
         "a worker died before a sleep parked the job" => Some(CrashPoint::BeforePark),
         _ => None,
     }

@@ -289,26 +289,31 @@ async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
     t.assert_completed(&job, "worked, go on").await;
 }
 
-/// Which changed code is noticed while the handler holds a copy of its context (Model: step-identity).
+/// A copy of the context may be in a task that has not made its first call yet, so calls in another order are no proof
+/// that the code was changed (Model: step-identity).
 #[tokio::test(start_paused = true)]
-async fn changed_code_is_noticed_beside_a_copy_of_the_context() {
+async fn a_task_that_is_late_with_its_first_call_is_not_changed_code() {
     let before = |_: Greet, cx: Cx| async move {
-        let _own = cx.clone();
-        value(&cx, "old").await?;
+        value(&cx, "a").await?;
         Err::<String, _>(anyhow::anyhow!("again"))
     };
     let after = |_: Greet, cx: Cx| async move {
         let own = cx.clone();
-        cx.step("new", async move { own.log("a line").await }).await?;
-        value(&cx, "old").await
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(secs(600)).await;
+            value(&own, "a").await
+        });
+        let b = value(&cx, "b").await?;
+        anyhow::Ok(format!("{}{b}", task.await??))
     };
     let t = TestClient::new();
     let job = submit(t.client()).await;
     t.run_due(Worker::new(t.client()).handle(before)).await;
     t.advance(secs(1)).await;
     t.run_due(Worker::new(t.client()).handle(after)).await;
-    t.assert_failed(job.id(), "steps_changed").await;
-    t.assert_ran(job.id(), "new", 0);
+    t.assert_completed(&job, "ab").await;
+    t.assert_ran(job.id(), "a", 1);
+    t.assert_ran(job.id(), "b", 1);
 }
 
 /// Model: step-identity. A task that has made a call may make others, and is waited for as ever.

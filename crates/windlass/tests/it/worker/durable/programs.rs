@@ -5,35 +5,41 @@ mod acts;
 mod handler;
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use windlass::job::{AttemptOutcome, JobId, JobState, RetryPolicy};
+use windlass::store::caller::Caller;
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
 use self::acts::{Call, next};
 use self::handler::{child, follow};
 use self::world::World;
-use crate::fixture::secs;
+use crate::fixture::{On, secs};
 use crate::random::rng::Dice;
-use crate::worker::harness::outcomes;
+use crate::worker::harness::{outcomes, test_queue};
 use crate::worker::job_types::{Greet, greet};
 
 /// Random programs, unless `WINDLASS_PROGRAM_SEEDS` says how many.
 const SEEDS: u64 = 32;
 
-/// What happens to the first workers.
+/// Programs on a database file.
+const SEEDS_ON_DISK: u64 = 4;
+/// Programs of each seed with several faults of different kinds.
+const MIXTURES: usize = 4;
+
+/// What happens to a worker.
 #[derive(Debug, Clone)]
 enum Fault {
-    None,
-    Crash(CrashPoint),
-    /// They are told to stop two seconds after they began.
+    /// It crashes when it comes to a point for the n-th time.
+    Crash(CrashPoint, usize),
+    /// It is told to stop two seconds after it began.
     Stop,
 }
 
-/// Runs a program to its end, with a fault at first.
-async fn run(t: &TestClient, program: &[Call], fault: &Fault) -> (JobId, World) {
+/// Runs a program to its end; each of the first workers has a fault.
+async fn run(t: &TestClient, program: &[Call], faults: &[Fault]) -> (JobId, World) {
     let world = World::default();
     world.facts(|facts| facts.program = program.to_vec());
     let job = t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(100)).await.unwrap();
@@ -41,10 +47,9 @@ async fn run(t: &TestClient, program: &[Call], fault: &Fault) -> (JobId, World) 
         job.signal("word", &word).await.unwrap();
     }
     let worker = || Worker::new(t.client()).with(world.clone()).handle(follow).handle(child);
-    for _ in 0..2 {
+    for fault in faults {
         match fault {
-            Fault::None => {}
-            Fault::Crash(point) => drop(t.run_due(worker().crash_at(point.clone())).await),
+            Fault::Crash(point, nth) => drop(t.run_due(worker().crash_at_nth(point.clone(), *nth)).await),
             Fault::Stop => {
                 world.facts(|facts| facts.is_long = true);
                 let stopping = worker().drain(Duration::ZERO).grace(secs(5));
@@ -56,6 +61,45 @@ async fn run(t: &TestClient, program: &[Call], fault: &Fault) -> (JobId, World) 
     }
     t.run_for(secs(6 * 3600), worker).await;
     (job.id(), world)
+}
+
+/// The first saved end of every sleep is that of all attempts: it is neither shortened nor begun again.
+async fn check_sleeps(t: &TestClient, id: JobId, world: &World, what: &str) {
+    let ended = outcomes(t.client(), id).await;
+    let mut ends = BTreeMap::new();
+    world.facts(|facts| {
+        for (number, log) in &facts.attempts {
+            for sleep in &log.sleeps {
+                let end = ends.get(&sleep.place).copied();
+                let Some(over_at) = sleep.over_at else {
+                    // It parked the job, or nothing of it is saved.
+                    if ended[*number as usize - 1] == AttemptOutcome::Parked {
+                        assert!(
+                            end.is_none_or(|end| sleep.called_at < end),
+                            "{what}: too long: {sleep:?}, {end:?}"
+                        );
+                        ends.entry(sleep.place.clone()).or_insert(sleep.asked);
+                    }
+                    continue;
+                };
+                assert!(end.is_some_and(|end| end <= over_at), "{what}: too short: {sleep:?}, {end:?}");
+            }
+        }
+    });
+    let saved = t.store().checkpoints(&Caller::local(), id).await.unwrap().unwrap();
+    let saved: BTreeSet<i64> = saved
+        .iter()
+        .filter(|record| record.step.starts_with("sleep:"))
+        .filter_map(|record| {
+            serde_json::from_slice::<serde_json::Value>(&record.value).unwrap()["until"].as_i64()
+        })
+        .collect();
+    for (place, end) in ends {
+        assert!(
+            saved.contains(&end.as_millis()),
+            "{what}: the end of the sleep at {place} was changed: {saved:?}"
+        );
+    }
 }
 
 /// Every attempt received what earlier ones received before something was saved; and the job ended well.
@@ -85,10 +129,11 @@ async fn check(t: &TestClient, id: JobId, world: &World, what: &str) {
         let last = facts.attempts.values().next_back().expect("it ran");
         assert!(last.lines.len() >= durable.len(), "{what}: {:#?}", facts.attempts);
     });
+    check_sleeps(t, id, world, what).await;
 }
 
-/// Everything that may happen to a job that called these steps.
-fn faults(t: &TestClient, id: JobId) -> Vec<Fault> {
+/// Every point at which a worker can crash that runs a job with these steps.
+fn points(t: &TestClient, id: JobId) -> Vec<CrashPoint> {
     let points = [
         CrashPoint::BeforeStart,
         CrashPoint::AfterCheckpoint,
@@ -102,8 +147,42 @@ fn faults(t: &TestClient, id: JobId) -> Vec<Fault> {
         |key: &str| key.rsplit("#/").next().and_then(|key| key.split('#').next()).unwrap_or(key).to_owned();
     let names: BTreeSet<String> = t.steps(id).iter().map(|call| name(&call.step)).collect();
     let around = |name: String| [CrashPoint::BeforeStep(name.clone()), CrashPoint::AfterStep(name)];
-    let points = points.into_iter().chain(names.into_iter().flat_map(around));
-    points.map(Fault::Crash).chain([Fault::Stop]).collect()
+    points.into_iter().chain(names.into_iter().flat_map(around)).collect()
+}
+
+/// Each fault alone, to two workers in turn, and mixtures of several.
+fn faults(points: &[CrashPoint], can_stop: bool, dice: &mut Dice) -> Vec<Vec<Fault>> {
+    let first = |point: &CrashPoint| vec![Fault::Crash(point.clone(), 1); 2];
+    let mut all: Vec<Vec<Fault>> = points.iter().map(first).collect();
+    if can_stop {
+        all.push(vec![Fault::Stop; 2]);
+    }
+    for _ in 0..MIXTURES {
+        let mixture = (0..2 + dice.below(4)).map(|_| {
+            if can_stop && dice.below(4) == 0 {
+                return Fault::Stop;
+            }
+            Fault::Crash(points[dice.below(points.len())].clone(), 1 + dice.below(4))
+        });
+        all.push(mixture.collect());
+    }
+    all
+}
+
+/// Runs a random program with every fault and without any.
+async fn try_program(t: &TestClient, seed: u64, can_stop: bool) {
+    let mut dice = Dice::new(seed);
+    let program: Vec<Call> = (0..3 + dice.below(6)).map(|_| next(&mut dice)).collect();
+    let (id, world) = run(t, &program, &[]).await;
+    check(t, id, &world, &format!("seed {seed}, {program:?}, no fault")).await;
+    let plain = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
+    for faults in faults(&points(t, id), can_stop, &mut dice) {
+        let what = format!("seed {seed}, {program:?}, {faults:?}");
+        let (id, world) = run(t, &program, &faults).await;
+        check(t, id, &world, &what).await;
+        let result = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
+        assert_eq!(result, plain, "{what}");
+    }
 }
 
 /// Model: crashes-and-poison, child-groups, steps, step-identity, sleeps-and-signals, checkpoints
@@ -111,18 +190,18 @@ fn faults(t: &TestClient, id: JobId) -> Vec<Fault> {
 async fn a_fault_at_any_point_changes_nothing_that_a_handler_received() {
     let asked = std::env::var("WINDLASS_PROGRAM_SEEDS").ok();
     for seed in 0..asked.map_or(SEEDS, |seeds| seeds.parse().expect("a number")) {
-        let mut dice = Dice::new(seed);
-        let program: Vec<Call> = (0..3 + dice.below(6)).map(|_| next(&mut dice)).collect();
-        let t = TestClient::new();
-        let (id, world) = run(&t, &program, &Fault::None).await;
-        check(&t, id, &world, &format!("seed {seed}, {program:?}, no fault")).await;
-        let plain = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
-        for fault in faults(&t, id) {
-            let what = format!("seed {seed}, {program:?}, {fault:?}");
-            let (id, world) = run(&t, &program, &fault).await;
-            check(&t, id, &world, &what).await;
-            let result = t.client().handle::<Greet>(id).result(secs(0)).await.unwrap();
-            assert_eq!(result, plain, "{what}");
-        }
+        try_program(&TestClient::new(), seed, true).await;
+    }
+}
+
+/// The same on a database file, where other threads do the work: time is the machine's.
+///
+/// Model: crashes-and-poison, child-groups, steps, step-identity, sleeps-and-signals, checkpoints
+#[tokio::test]
+async fn a_fault_at_any_point_changes_nothing_on_a_database_file() {
+    for seed in 0..SEEDS_ON_DISK {
+        let (t, _files) = test_queue(On::Sqlite);
+        try_program(&t, 1_000 + seed, false).await;
+        t.client().close();
     }
 }

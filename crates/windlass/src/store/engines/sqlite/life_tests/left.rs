@@ -11,7 +11,7 @@ use crate::store::engines::sqlite::reader::Turn;
 fn a_statement_ends_when_nobody_waits_for_it() {
     let t = Fixture::new();
     t.open();
-    let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env());
+    let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env(), Arc::default());
     let (first, late) = (reader(), reader());
     let cancellation = CancellationToken::new();
     first.heed(cancellation.clone(), None).unwrap();

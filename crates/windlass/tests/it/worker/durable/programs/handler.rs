@@ -52,7 +52,9 @@ impl Run<'_> {
 
     async fn sleep(&self, seconds: u64) -> anyhow::Result<()> {
         self.world.may_park(self.cx);
+        self.world.sleeps(self.cx, self.place, secs(seconds));
         self.cx.sleep(secs(seconds)).await?;
+        self.world.slept(self.cx);
         self.world.tell(self.cx, "slept".to_owned(), true);
         Ok(())
     }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use windlass::clock::Timestamp;
 use windlass::context::Cx;
 use windlass::job::{Category, Failure};
 
@@ -34,8 +36,26 @@ pub(super) struct AttemptLog {
     pub(super) if_parked: Option<usize>,
     /// The attempt failed with the error of a step that came after so many.
     pub(super) reopened: Option<usize>,
+    /// Sleeps that it called, in order.
+    pub(super) sleeps: Vec<Sleep>,
     /// Places whose work it called.
     called: BTreeSet<String>,
+}
+
+/// A sleep that an attempt called.
+#[derive(Debug, Clone)]
+pub(super) struct Sleep {
+    /// Its place in the program, the same in every attempt.
+    pub(super) place: String,
+    pub(super) called_at: Timestamp,
+    /// The end that it asked for.
+    pub(super) asked: Timestamp,
+    /// When it was over, if this attempt saw that.
+    pub(super) over_at: Option<Timestamp>,
+}
+
+pub(super) fn now(cx: &Cx) -> Timestamp {
+    cx.client().api().environment().clock.now()
 }
 
 impl World {
@@ -76,6 +96,23 @@ impl World {
     /// Records a call that may park: everything received before is durable then.
     pub(super) fn may_park(&self, cx: &Cx) {
         self.log(cx, |log| log.if_parked = Some(log.lines.len()));
+    }
+
+    /// Records that a sleep begins, or begins again.
+    pub(super) fn sleeps(&self, cx: &Cx, place: usize, lasts: Duration) {
+        let called_at = now(cx);
+        self.log(cx, |log| {
+            let earlier =
+                log.sleeps.iter().filter(|sleep| sleep.place.starts_with(&format!("{place}."))).count();
+            let place = format!("{place}.{earlier}");
+            log.sleeps.push(Sleep { place, called_at, asked: called_at.plus(lasts), over_at: None });
+        });
+    }
+
+    /// Records that the last sleep is over.
+    pub(super) fn slept(&self, cx: &Cx) {
+        let over_at = now(cx);
+        self.log(cx, |log| log.sleeps.last_mut().expect("it slept").over_at = Some(over_at));
     }
 
     /// The attempt fails; if it was told to stop, it is given back.
