@@ -253,8 +253,9 @@ class Worker:
         await asyncio.wait({completing}, timeout=REPORT_SECONDS)
         completing.cancel()
         self._heartbeats.stop()
+        worker = await asyncio.to_thread(self._registration.close)
         try:
-            await self.app.api().call("DELETE", f"/workers/{self._registration.id}", timeout=REPORT_SECONDS)
+            await self.app.api().call("DELETE", f"/workers/{worker}", timeout=REPORT_SECONDS)
         except (ApiError, Unreachable) as error:
             log.warning("cannot deregister; leases will expire: %s", error)
         await self.app.close()
