@@ -16,6 +16,7 @@ from .handle import Handle
 from .net.http_sync import SyncHttp
 from .job import Job, Options, submission
 from .net.wire import Address, StoreClock, segment
+from .schedules import Schedule, ScheduleOptions, Schedules, schedule_body
 from .schemas import type_settings
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+J = TypeVar("J", bound=Job[Any, Any])
 
 #: How long submissions are repeated while the server is away, in seconds.
 SUBMIT_PATIENCE = 30.0
@@ -66,9 +68,13 @@ class Windlass:
         self.address = Address.of(url, key, tls)
         self.errors = dict(errors or {})
         self.jobs: dict[str, Job[Any, Any]] = {}
+        #: The schedules that this program declares, as the API takes them, by name.
+        self.declared_schedules: dict[str, Mapping[str, Any]] = {}
         self.clock = StoreClock()
         #: For programs and threads without an event loop.
         self.http = SyncHttp(self.address, self.clock)
+        #: The schedules on the server.
+        self.schedules = Schedules(self)
         self._apis: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Api] = weakref.WeakKeyDictionary()
 
     def api(self) -> Api:
@@ -105,6 +111,40 @@ class Windlass:
 
         return _Decorator(make)
 
+    def schedule(self, name: str, *, payload: Any = None, **options: Unpack[ScheduleOptions]) -> Callable[[J], J]:
+        """Declares a schedule for the job below it; ``job.schedule`` is the same with a typed payload::
+
+            @app.schedule("nightly", cron="30 2 * * *", timezone="Europe/Berlin")
+            @app.job("report")
+            async def report() -> None: ...
+
+        Workers create declared schedules on the server when they start, and ``sync_schedules`` does. One that is no
+        longer declared stays there until it is deleted: another program may have declared it.
+        """
+
+        def declare(job: J) -> J:
+            if not isinstance(job, Job):
+                raise TypeError(f"the schedule {name!r} needs a job: put @app.schedule above @app.job")
+            self.declare_schedule(name, schedule_body(job.type, payload, options, job.options))
+            return job
+
+        return declare
+
+    def declare_schedule(self, name: str, body: Mapping[str, Any]) -> None:
+        """Declares a schedule that is written as the API takes it. Raises ``ValueError`` if the name is taken."""
+        if name in self.declared_schedules:
+            raise ValueError(f"there is a schedule {name!r} already")
+        self.declared_schedules[name] = body
+
+    async def sync_schedules(self) -> list[Schedule]:
+        """Creates the declared schedules on the server, or changes those that differ. The key needs the role ``operator`` or
+        ``admin``."""
+        return [await self.schedules.put_body(name, body) for name, body in self.declared_schedules.items()]
+
+    def sync_schedules_sync(self) -> list[Schedule]:
+        """As ``sync_schedules``, for programs without an event loop."""
+        return [self.schedules.put_body_sync(name, body) for name, body in self.declared_schedules.items()]
+
     async def submit(self, type: str, payload: Any = None, **options: Unpack[Options]) -> Handle[Any]:
         """Submits a job of a type that need not have a handler here."""
         return await self.submit_body(submission(type, payload, options), None)
@@ -131,7 +171,7 @@ class Windlass:
         """Submits up to 10,000 jobs of one type, all or none."""
         jobs = [submission(type, payload, options) for payload in payloads]
         answer = await self.api().call("POST", "/jobs/batch", {"jobs": jobs}, patience=SUBMIT_PATIENCE, may_repeat=False)
-        return [self._handle(one, self._kind(type)) for one in answer["jobs"]]
+        return [self._handle(one, self.kind_of(type)) for one in answer["jobs"]]
 
     async def register_schemas(self) -> None:
         """Sets the JSON Schemas of all types that have a handler here, made of its annotations with pydantic: from then on
@@ -143,7 +183,8 @@ class Windlass:
         """A handle for a job that was submitted earlier."""
         return Handle(self, id)
 
-    def _kind(self, type: str) -> Any:
+    def kind_of(self, type: str) -> Any:
+        """The type of the results of a job type, if its handler is here."""
         return self.jobs[type].result_kind if type in self.jobs else None
 
     def _handle(self, answer: Mapping[str, Any], kind: Any) -> Handle[Any]:

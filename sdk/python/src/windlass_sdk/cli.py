@@ -49,6 +49,7 @@ def add_options(found: argparse.ArgumentParser) -> None:
     found.add_argument("--drain", default="30s", help="how long running jobs may go on after SIGTERM (default: 30s)")
     found.add_argument("--grace", default="5s", help="how long a handler may clean up (default: 5s)")
     found.add_argument("--lenient-steps", action="store_true", help="continue jobs whose code was changed")
+    found.add_argument("--no-schedules", action="store_true", help="do not create the application's schedules on the server")
     found.add_argument("--log-level", default="INFO", help="level of the log (default: INFO)")
 
 
@@ -56,7 +57,7 @@ def run(app: Windlass, given: argparse.Namespace) -> None:
     """Runs a worker with the options that were given, until it is stopped."""
     worker = Worker(
         app, concurrency=given.concurrency, queues=given.queues, name=given.name, version=given.worker_version,
-        drain=given.drain, grace=given.grace, lenient_steps=given.lenient_steps,
+        drain=given.drain, grace=given.grace, lenient_steps=given.lenient_steps, schedules=not given.no_schedules,
     )
     worker.run_sync()
     if worker.has_leftovers:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .app import Windlass
     from .handle import Handle
     from .inline import Inline
+    from .schedules import ScheduleOptions
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -170,6 +171,12 @@ class Job(Generic[In, Out]):
         from .sql import submit_in_tx
 
         return submit_in_tx(connection, self.submission(payload, options), schema=schema)
+
+    def schedule(self, name: str, payload: In, **options: Unpack[ScheduleOptions]) -> None:
+        """Declares a schedule for this job; see ``Windlass.schedule``."""
+        from .schedules import schedule_body
+
+        self.app.declare_schedule(name, schedule_body(self.type, payload, options, self.options))
 
     def child(self, payload: In, **options: Unpack[Options]) -> Child[Out]:
         """A child for ``cx.gather`` and ``cx.spawn``."""

@@ -44,13 +44,14 @@ class Worker:
 
     It runs ``concurrency`` jobs at once and claims no more than it can start. ``drain`` is how long running jobs may go
     on after it was told to stop, ``grace`` how long a handler may clean up. With ``lenient_steps`` jobs continue though
-    the code does not match what they saved. ``queues`` are all unless given. ``processes`` is the number of processes for handlers that need one.
+    the code does not match what they saved. ``queues`` are all unless given. ``processes`` is the number of processes for
+    handlers that need one. Without ``schedules`` it does not create the application's schedules on the server.
     """
 
     def __init__(
         self, app: Windlass, *, concurrency: int = 10, queues: Sequence[str] | None = None, name: str | None = None,
         version: str | None = None, drain: Duration = 30, grace: Duration = 5, lenient_steps: bool = False,
-        processes: int | None = None,
+        processes: int | None = None, schedules: bool = True,
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency is at least 1")
@@ -70,6 +71,7 @@ class Worker:
         pool = Processes(processes)
         self.settings = Settings(millis(grace) / 1000, not lenient_steps, app.errors, threads, pool)
         self._heartbeats = Heartbeats(http, self._registration, self._running, self.settings.grace, self._ping)
+        self._has_schedules = schedules
         self._loop: asyncio.AbstractEventLoop | None = None
         self._slots = concurrency
         self._slot_freed = asyncio.Event()
@@ -123,6 +125,7 @@ class Worker:
         for pause in pauses():
             try:
                 await asyncio.to_thread(self._registration.register)
+                await self._sync_schedules()
                 return True
             except (Unreachable, ApiError) as error:
                 if isinstance(error, ApiError) and error.status not in RETRIED:
@@ -132,6 +135,16 @@ class Worker:
             if self._stopping.is_set():
                 return False
         return False
+
+    async def _sync_schedules(self) -> None:
+        if not self._has_schedules or not self.app.declared_schedules:
+            return
+        try:
+            await self.app.sync_schedules()
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            log.warning("the worker's key may not change schedules; run app.sync_schedules() where you deploy: %s", error)
 
     async def _pause(self, seconds: float) -> None:
         try:
