@@ -18,6 +18,7 @@ from .job import Job, Options, submission
 from .net.wire import Address, StoreClock, segment
 from .schedules import Schedule, ScheduleOptions, Schedules, schedule_body
 from .schemas import type_settings
+from .tracing import in_trace, trace_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -156,14 +157,16 @@ class Windlass:
     async def submit_body(self, body: Mapping[str, Any], kind: Any) -> Handle[Any]:
         """Submits a job. One without an idempotency key is not sent again if the server may have it."""
         answer = await self.api().call(
-            "POST", "/jobs", body, patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body
+            "POST", "/jobs", in_trace(body), patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body,
+            headers=trace_fields(),
         )
         return self._handle(answer, kind)
 
     def submit_body_sync(self, body: Mapping[str, Any], kind: Any) -> Handle[Any]:
         """As ``submit_body``, for programs without an event loop."""
         answer = self.http.call(
-            "POST", "/jobs", body, patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body
+            "POST", "/jobs", in_trace(body), patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body,
+            headers=trace_fields(),
         )
         return self._handle(answer, kind)
 

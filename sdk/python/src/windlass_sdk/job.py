@@ -13,6 +13,7 @@ from .codec import plain
 from .durable.context import is_async
 from .duration import Duration, moment_text, text
 from .errors import Category
+from .tracing import in_trace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -170,7 +171,7 @@ class Job(Generic[In, Out]):
         is the schema of the store. See ``windlass_sdk.sql``."""
         from .sql import submit_in_tx
 
-        return submit_in_tx(connection, self.submission(payload, options), schema=schema)
+        return submit_in_tx(connection, in_trace(self.submission(payload, options)), schema=schema)
 
     def schedule(self, name: str, payload: In, **options: Unpack[ScheduleOptions]) -> None:
         """Declares a schedule for this job; see ``Windlass.schedule``."""
@@ -180,7 +181,7 @@ class Job(Generic[In, Out]):
 
     def child(self, payload: In, **options: Unpack[Options]) -> Child[Out]:
         """A child for ``cx.gather`` and ``cx.spawn``."""
-        return Child(self.submission(payload, options), self.result_kind)
+        return Child(in_trace(self.submission(payload, options)), self.result_kind)
 
     def run_inline(self, payload: In, **options: Any) -> Inline:
         """Runs one attempt without a server, for tests; see ``windlass_sdk.inline``."""

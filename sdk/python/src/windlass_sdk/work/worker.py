@@ -18,6 +18,7 @@ from ..duration import Duration, millis
 from ..errors import ApiError, Unreachable
 from ..net.http_sync import SyncHttp
 from ..net.wire import CALL_SECONDS, RETRIED, pauses
+from ..tracing import attempt_span, end_attempt
 from .attempt import Attempt, Settings
 from .backend import ServerBackend
 from .completer import Completer, Report
@@ -25,7 +26,6 @@ from .heartbeat import Heartbeats, reason_of
 from .processes import Processes
 from .registration import Registration
 from .running import Running
-from .tracing import end_span, span
 
 log = logging.getLogger("windlass")
 
@@ -234,9 +234,9 @@ class Worker:
             running.add(attempt)
             outcome: str | None = None
             try:
-                with span(job) as current:
+                with attempt_span(job, self.app.clock.now_ms()) as current:
                     outcome = await attempt.run()
-                    end_span(current, outcome)
+                    end_attempt(current, outcome)
             finally:
                 is_ours = running.remove(attempt)
             if is_ours and outcome is not None:
