@@ -112,6 +112,6 @@ def test_declarations_are_checked_where_they_stand() -> None:
     with pytest.raises(ValueError, match="'x' already"):
         a.schedule("x", 2, every="1h")
     with pytest.raises(TypeError, match="above @app.job"):
-        app.schedule("y", every="1h")(print)  # type: ignore[type-var]
+        app.schedule("y", every="1h")(len)  # type: ignore[type-var]
     assert app.declared_schedules == {"x": {"every": "3600000ms", "job": {"type": "a", "payload": 1}}}
     assert set(declared.declared_schedules) == {"hourly", "nightly"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .net.api import Api
+from .durable.children import Child
 from .durable.cx import Cx
 from .durable.cx_sync import SyncCx
 from .errors import Category
@@ -170,11 +171,43 @@ class Windlass:
         )
         return self._handle(answer, kind)
 
-    async def submit_many(self, type: str, payloads: Iterable[Any], **options: Unpack[Options]) -> list[Handle[Any]]:
-        """Submits up to 10,000 jobs of one type, all or none."""
-        jobs = [submission(type, payload, options) for payload in payloads]
-        answer = await self.api().call("POST", "/jobs/batch", {"jobs": jobs}, patience=SUBMIT_PATIENCE, may_repeat=False)
-        return [self._handle(one, self.kind_of(type)) for one in answer["jobs"]]
+    @overload
+    async def submit_many(
+        self, type: str, payloads: Iterable[Any], **options: Unpack[Options]
+    ) -> list[Handle[Any]]: ...
+
+    @overload
+    async def submit_many(self, type: Iterable[Child[Out]]) -> list[Handle[Out]]: ...
+
+    async def submit_many(
+        self, type: str | Iterable[Child[Any]], payloads: Iterable[Any] = (), **options: Unpack[Options]
+    ) -> list[Handle[Any]]:
+        """Submits up to 10,000 jobs, all or none: of one type, ``submit_many("page", payloads, queue="q")``, or of several,
+        ``submit_many([page.child(1, batch_name="one"), mail.child(m, after=["@one"])])``."""
+        children = self._children(type, payloads, options)
+        answer = await self.api().call("POST", "/jobs/batch", _batch(children), patience=SUBMIT_PATIENCE, may_repeat=False)
+        return [self._handle(one, child.kind) for one, child in zip(answer["jobs"], children)]
+
+    @overload
+    def submit_many_sync(self, type: str, payloads: Iterable[Any], **options: Unpack[Options]) -> list[Handle[Any]]: ...
+
+    @overload
+    def submit_many_sync(self, type: Iterable[Child[Out]]) -> list[Handle[Out]]: ...
+
+    def submit_many_sync(
+        self, type: str | Iterable[Child[Any]], payloads: Iterable[Any] = (), **options: Unpack[Options]
+    ) -> list[Handle[Any]]:
+        """As ``submit_many``, for programs without an event loop."""
+        children = self._children(type, payloads, options)
+        answer = self.http.call("POST", "/jobs/batch", _batch(children), patience=SUBMIT_PATIENCE, may_repeat=False)
+        return [self._handle(one, child.kind) for one, child in zip(answer["jobs"], children)]
+
+    def _children(
+        self, type: str | Iterable[Child[Any]], payloads: Iterable[Any], options: Options
+    ) -> Sequence[Child[Any]]:
+        if not isinstance(type, str):
+            return list(type)
+        return [Child(in_trace(submission(type, one, options)), self.kind_of(type)) for one in payloads]
 
     async def register_schemas(self) -> None:
         """Sets the JSON Schemas of all types that have a handler here, made of its annotations with pydantic: from then on
@@ -191,4 +224,9 @@ class Windlass:
         return self.jobs[type].result_kind if type in self.jobs else None
 
     def _handle(self, answer: Mapping[str, Any], kind: Any) -> Handle[Any]:
-        return Handle(self, answer["id"], kind, is_duplicate=bool(answer.get("duplicate")))
+        is_duplicate, is_debounced = bool(answer.get("duplicate")), bool(answer.get("debounced"))
+        return Handle(self, answer["id"], kind, is_duplicate=is_duplicate, is_debounced=is_debounced)
+
+
+def _batch(children: Sequence[Child[Any]]) -> dict[str, Any]:
+    return {"jobs": [child.submission for child in children]}
