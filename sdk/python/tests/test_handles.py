@@ -9,7 +9,7 @@ import pytest
 from conftest import Server, WorkerProcess
 
 from windlass_sdk import ApiError, Handle, Windlass
-from windlass_sdk.net.sse import Parser, ServerEvent
+from windlass_sdk.net.sse import ALIVE, Parser, ServerEvent
 
 
 def use(server: Server, work: Any) -> None:
@@ -39,8 +39,9 @@ def test_events_are_followed_to_the_end(server: Server, worker: WorkerProcess) -
         await following
         assert seen[0] == "job.ops.priority_updated" and seen[-1] == "job.lifecycle.completed"
         whole = [one async for one in held.events(after=0)]
+        assert len(whole) > 2 and len({one.seq for one in whole}) == len(whole)
         assert whole[-1].event == "job.lifecycle.completed" and whole[-1].seq is not None
-        assert whole[-1].data["job_id"] == held.id
+        assert whole[-1].data["job"] == held.id
         # From the last but one on, and without a loop.
         seq = whole[-2].seq
         assert [one async for one in held.events(after=seq)] == whole[-1:]
@@ -58,7 +59,7 @@ def test_events_are_read_from_lines() -> None:
     parser, found = Parser(), []
     for line in (": alive", "id: 7", "event: a", "data: {", "data:}", "", "", "data: x", ""):
         found.append(parser.feed(line))
-    assert [one for one in found if one] == [ServerEvent("a", "{\n}", "7"), ServerEvent("message", "x")]
+    assert [one for one in found if one] == [ALIVE, ServerEvent("a", "{\n}", "7"), ServerEvent("message", "x")]
 
 
 def test_logs_and_redrives(server: Server, worker: WorkerProcess) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 from .codec import decode, plain
 from .duration import Duration, millis, text
 from .errors import JobFailed
-from .net.sse import AsyncEvents, ServerEvent, SyncEvents
+from .net.sse import ALIVE, AsyncEvents, ServerEvent, SyncEvents
 from .net.wire import CALL_SECONDS, segment
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 Out = TypeVar("Out")
 
 _FINAL = frozenset({"completed", "failed", "dead_letter", "cancelled"})
-#: Events after which a job is not final.
-_GOING_ON = frozenset({"submitted", "claimed", "retried", "suspended", "resumed", "parked", "woken"})
 #: Longest wait in one request, in seconds: shorter than the timeouts of proxies.
 _WAIT_SECONDS = 20.0
 #: How often progress is read, in milliseconds.
@@ -214,10 +212,14 @@ class Handle(Generic[Out]):
                 async for one in stream:
                     if one.name == "end":
                         break
+                    if one is ALIVE:
+                        if (await self.show())["state"] in _FINAL:
+                            return
+                        continue
                     event = _event(one)
                     after = after if event.seq is None else event.seq
                     yield event
-                    if _may_end(event) and (await self.show())["state"] in _FINAL:
+                    if _is_end(event):
                         return
             finally:
                 stream.close()
@@ -235,10 +237,14 @@ class Handle(Generic[Out]):
                 for one in stream:
                     if one.name == "end":
                         break
+                    if one is ALIVE:
+                        if self.show_sync()["state"] in _FINAL:
+                            return
+                        continue
                     event = _event(one)
                     after = after if event.seq is None else event.seq
                     yield event
-                    if _may_end(event) and self.show_sync()["state"] in _FINAL:
+                    if _is_end(event):
                         return
             finally:
                 stream.close()
@@ -317,9 +323,9 @@ def _event(one: ServerEvent) -> JobEvent:
     return JobEvent(one.name, None if one.id is None else int(one.id), json.loads(one.data))
 
 
-def _may_end(event: JobEvent) -> bool:
-    """Whether the job may be final after this event."""
-    return event.event.rsplit(".", 1)[-1] not in _GOING_ON
+def _is_end(event: JobEvent) -> bool:
+    """Whether the job is final after this event, or does not exist any more."""
+    return event.data.get("context", {}).get("state") in _FINAL or event.event == "job.ops.deleted"
 
 
 def _chunk(shown: Mapping[str, Any]) -> StreamChunk:

@@ -26,6 +26,10 @@ class ServerEvent:
     id: str | None = None
 
 
+#: A comment, by which a server shows that it is alive.
+ALIVE = ServerEvent("", "")
+
+
 class Parser:
     """Makes events of lines."""
 
@@ -40,6 +44,8 @@ class Parser:
             found = ServerEvent(self._name, "\n".join(self._data), self._id) if self._data else None
             self.__init__()  # type: ignore[misc]
             return found
+        if line.startswith(":"):
+            return ALIVE
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "id":
@@ -79,7 +85,7 @@ class AsyncEvents:
             raise
 
     async def __aiter__(self) -> AsyncIterator[ServerEvent]:
-        """The events, until the stream ends or breaks."""
+        """The events and signs of life, until the stream ends or breaks."""
         parser, rest = Parser(), b""
         while piece := await self._piece():
             *lines, rest = (rest + piece).split(b"\n")
@@ -132,7 +138,7 @@ class SyncEvents:
             raise
 
     def __iter__(self) -> Iterator[ServerEvent]:
-        """The events, until the stream ends or breaks."""
+        """The events and signs of life, until the stream ends or breaks."""
         parser = Parser()
         while True:
             try:
