@@ -10,7 +10,7 @@ import pytest
 from conftest import TESTS, Server, WorkerProcess, until
 from scheduled_app import app as declared
 
-from windlass_sdk import ApiError, Schedule, Windlass
+from windlass_sdk import ApiError, Schedule, Windlass, Worker
 from windlass_sdk.testing import DevServer
 
 
@@ -49,6 +49,14 @@ def test_a_key_that_may_not_change_schedules_works_without(server: Server, start
     assert admin.submit_sync("report", "x").result_sync("30s") == "report of x"
     assert "app.sync_schedules()" in worker.log.read_text()
     assert admin.schedules.list_sync() == []
+
+
+def test_a_worker_whose_schedule_is_refused_does_not_start(server: Server) -> None:
+    app = Windlass(server.url)
+    app.schedule("bad", cron="61 * * * *")(app.job("empty")(_nothing))
+    with pytest.raises(ApiError, match="cron"):
+        Worker(app).run_sync()
+    assert [one for one in server.get("/workers")["workers"] if one["name"] != "callbacks"] == []
 
 
 def test_schedules_are_managed_by_name(server: Server) -> None:

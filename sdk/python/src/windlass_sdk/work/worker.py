@@ -100,8 +100,13 @@ class Worker:
         if handle_signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self.stop)
-        if not await self._register():
-            return
+        try:
+            if not await self._register():
+                return
+        except ApiError:
+            # Such as a schedule that is refused: the program is wrong.
+            await self._deregister()
+            raise
         completer = Completer(self.app.api(), lambda: self._registration.id)
         completing = asyncio.create_task(completer.run())
         self._heartbeats.start()
@@ -266,18 +271,22 @@ class Worker:
         await asyncio.wait({completing}, timeout=REPORT_SECONDS)
         completing.cancel()
         self._heartbeats.stop()
-        worker = await asyncio.to_thread(self._registration.close)
-        try:
-            await self.app.api().call("DELETE", f"/workers/{worker}", timeout=REPORT_SECONDS)
-        except (ApiError, Unreachable) as error:
-            log.warning("cannot deregister; leases will expire: %s", error)
-        await self.app.close()
+        await self._deregister()
         if isinstance(self.settings.threads, ThreadPoolExecutor):
             self.settings.threads.shutdown(wait=False, cancel_futures=True)
         if self.settings.processes is not None:
             self.settings.processes.kill()
         self.has_leftovers = bool(self._tasks)
         log.info("worker stopped, %d jobs given back", len(given_back))
+
+    async def _deregister(self) -> None:
+        worker = await asyncio.to_thread(self._registration.close)
+        try:
+            if worker:
+                await self.app.api().call("DELETE", f"/workers/{worker}", timeout=REPORT_SECONDS)
+        except (ApiError, Unreachable) as error:
+            log.warning("cannot deregister; leases will expire: %s", error)
+        await self.app.close()
 
 
 def released(id: str, fence: int) -> Report:
