@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from conftest import TESTS, Server, WorkerProcess, until
+from conftest import TESTS, Server, WorkerProcess
 from scheduled_app import app as declared
 
 from windlass_sdk import ApiError, Schedule, Windlass, Worker
@@ -17,7 +17,8 @@ from windlass_sdk.testing import DevServer
 def test_a_worker_creates_the_schedules_of_its_program(windlass_dev: DevServer) -> None:
     windlass_dev.worker("scheduled_app:app", folder=TESTS)
     app = windlass_dev.app
-    until("the schedules", lambda: len(app.schedules.list_sync()) == 2)
+    # They are there before the worker is.
+    assert len(app.schedules.list_sync()) == 2
     assert windlass_dev.advance("3h")
     jobs = app.http.call("GET", "/jobs?owner=schedule:hourly")["jobs"]
     assert len(jobs) == 3

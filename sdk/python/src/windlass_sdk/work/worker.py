@@ -100,13 +100,8 @@ class Worker:
         if handle_signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._loop.add_signal_handler(number, self.stop)
-        try:
-            if not await self._register():
-                return
-        except ApiError:
-            # Such as a schedule that is refused: the program is wrong.
-            await self._deregister()
-            raise
+        if not await self._register():
+            return
         completer = Completer(self.app.api(), lambda: self._registration.id)
         completing = asyncio.create_task(completer.run())
         self._heartbeats.start()
@@ -129,8 +124,9 @@ class Worker:
         """Registers, also if the server is not there yet; false if it was stopped meanwhile."""
         for pause in pauses():
             try:
-                await asyncio.to_thread(self._registration.register)
+                # A program whose schedules are refused does not become a worker.
                 await self._sync_schedules()
+                await asyncio.to_thread(self._registration.register)
                 return True
             except (Unreachable, ApiError) as error:
                 if isinstance(error, ApiError) and error.status not in RETRIED:
