@@ -209,14 +209,17 @@ class Handle(Generic[Out]):
                 # An end before the stream began would not be announced on it.
                 if after is None and (await self.show())["state"] in _FINAL:
                     return
+                was_quiet = False
                 async for one in stream:
                     if one.name == "end":
                         break
                     if one is ALIVE:
-                        if (await self.show())["state"] in _FINAL:
+                        # Its end may be below the audit level: then it was sent only to those who listened.
+                        if was_quiet and (await self.show())["state"] in _FINAL:
                             return
+                        was_quiet = True
                         continue
-                    event = _event(one)
+                    event, was_quiet = _event(one), False
                     after = after if event.seq is None else event.seq
                     yield event
                     if _is_end(event):
@@ -234,14 +237,16 @@ class Handle(Generic[Out]):
             try:
                 if after is None and self.show_sync()["state"] in _FINAL:
                     return
+                was_quiet = False
                 for one in stream:
                     if one.name == "end":
                         break
                     if one is ALIVE:
-                        if self.show_sync()["state"] in _FINAL:
+                        if was_quiet and self.show_sync()["state"] in _FINAL:
                             return
+                        was_quiet = True
                         continue
-                    event = _event(one)
+                    event, was_quiet = _event(one), False
                     after = after if event.seq is None else event.seq
                     yield event
                     if _is_end(event):
