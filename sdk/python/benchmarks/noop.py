@@ -13,6 +13,10 @@ from typing import Any
 
 from windlass_sdk import Windlass, Worker
 
+#: A hundred bytes.
+TEXT = "x" * 88
+Payload = dict[str, str]
+
 app = Windlass()
 done = 0
 finished = asyncio.Event()
@@ -21,7 +25,7 @@ started: dict[str, float] = {}
 
 
 @app.job("bench.noop")
-async def noop(_: int) -> None:
+async def noop(_: Payload) -> None:
     global done
     done += 1
     if done == wanted:
@@ -29,15 +33,15 @@ async def noop(_: int) -> None:
 
 
 @app.job("bench.pickup")
-async def pickup(label: str) -> None:
-    started[label] = time.perf_counter()
+async def pickup(payload: Payload) -> None:
+    started[payload["label"]] = time.perf_counter()
 
 
 async def throughput(jobs: int, concurrency: int) -> float:
     global wanted
     wanted = jobs
     for start in range(0, jobs, 5_000):
-        await app.submit_many("bench.noop", range(min(5_000, jobs - start)))
+        await app.submit_many("bench.noop", [{"text": TEXT}] * min(5_000, jobs - start))
     worker = Worker(app, concurrency=concurrency)
     began = time.perf_counter()
     running = asyncio.create_task(worker.run(handle_signals=False))
@@ -51,11 +55,11 @@ async def throughput(jobs: int, concurrency: int) -> float:
 async def latency(samples: int) -> Any:
     worker = Worker(app, concurrency=10)
     running = asyncio.create_task(worker.run(handle_signals=False))
-    await (await pickup.submit("warm")).result("30s")
+    await (await pickup.submit({"label": "warm"})).result("30s")
     waits = []
     for number in range(samples):
         label, asked = str(number), time.perf_counter()
-        await (await pickup.submit(label)).result("30s")
+        await (await pickup.submit({"label": label, "text": TEXT})).result("30s")
         waits.append((started[label] - asked) * 1000)
     worker.stop()
     await running

@@ -93,11 +93,11 @@ class Server:
 class WorkerProcess:
     """A worker process that runs ``jobs_app``; what its handlers do stands in a file, line by line."""
 
-    def __init__(self, server: Server, *arguments: str, app: str = "jobs_app:app") -> None:
+    def __init__(self, server: Server, *arguments: str, app: str = "jobs_app:app", key: str = "") -> None:
         self.server = server
         self.effects = server.folder / "effects"
         self.log = server.folder / f"worker-{time.monotonic_ns()}.log"
-        environment = {**os.environ, "WINDLASS_URL": server.url, "EFFECTS": str(self.effects)}
+        environment = {**os.environ, "WINDLASS_URL": server.url, "EFFECTS": str(self.effects), "WINDLASS_KEY": key}
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "windlass_sdk.cli", app, "--name", f"test-{self.log.stem}", *arguments],
@@ -140,8 +140,8 @@ def start(server: Server) -> Iterator[Callable[..., WorkerProcess]]:
     """Starts worker processes."""
     started: list[WorkerProcess] = []
 
-    def start(*arguments: str, app: str = "jobs_app:app") -> WorkerProcess:
-        started.append(WorkerProcess(server, *arguments, app=app))
+    def start(*arguments: str, app: str = "jobs_app:app", key: str = "") -> WorkerProcess:
+        started.append(WorkerProcess(server, *arguments, app=app, key=key))
         return started[-1]
 
     yield start

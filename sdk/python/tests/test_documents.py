@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import Server, binary
+from conftest import Server, binary, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,6 +30,40 @@ def test_the_sample_without_packages_fails_a_job_whose_work_raises(server: Serve
     finally:
         worker.terminate()
         assert worker.wait(30) == 0
+
+
+def test_the_sample_without_packages_survives_a_server_that_restarts(server: Server, tmp_path: Path) -> None:
+    page = blocks("docs/workers.md")[0]
+    assert len(page.splitlines()) <= 30
+    # Work that goes on over the restart, with heartbeats that fail meanwhile.
+    slow = page.replace("ended.wait(10)", "ended.wait(0.05)").replace(
+        'return {"outcome": "completed"', 'os.system("while [ ! -e gate ]; do sleep 0.02; done")\n    return {"outcome": "completed"'
+    )
+    assert "wait(0.05)" in slow and "gate" in slow
+    (tmp_path / "worker.py").write_text(slow)
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        command = [sys.executable, str(tmp_path / "worker.py")]
+        worker = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "WINDLASS_URL": server.url}, stdout=output)
+    try:
+        id = server.post("/jobs", {"type": "greet", "payload": {"name": "Ann"}})["id"]
+        server.in_state(id, "running")
+        server.kill()
+        until("a heartbeat fails", lambda: "refused" in log.read_text() or "reset" in log.read_text())
+        (tmp_path / "gate").touch()
+        server.start()
+        assert server.final(id)["result"] == {"hello": "Ann"} and server.job(id)["attempt"] == 1
+        # The idle worker survives another restart.
+        server.kill()
+        server.start()
+        assert server.final(server.post("/jobs", {"type": "greet", "payload": {"name": "Bob"}})["id"])["result"] == {"hello": "Bob"}
+        worker.terminate()
+        assert worker.wait(30) == 0
+        assert [one for one in server.get("/workers")["workers"] if one["name"] != "callbacks"] == []
+    finally:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
 
 
 def test_the_guides_are_python_that_compiles() -> None:

@@ -12,6 +12,8 @@ from conftest import Server, WorkerProcess, until
 from jobs_app import Order, Receipt, app, blocks_loop, double, fallback, fails, group, order, order_sync
 
 from windlass_sdk import ApiError, Job, JobFailed, StepsChanged, Windlass
+from windlass_sdk.net.http_sync import SyncHttp
+from windlass_sdk.work.registration import Registration
 
 Start = Callable[..., WorkerProcess]
 
@@ -360,3 +362,13 @@ def test_groups_side_by_side_children_that_are_started_and_races(server: Server,
     assert len(children["children"]) == 2 and children["next_cursor"]
     ids = [child["id"] for child in server.get(f"/jobs/{job}/children")["children"]]
     assert started in ids and len(ids) == 3
+
+
+def test_a_heartbeat_on_its_way_does_not_register_a_worker_that_has_ended(server: Server) -> None:
+    registration = Registration(SyncHttp(server.app.address), {"name": "w", "queues": [], "types": ["a"]}, lambda: None)
+    registration.register()
+    ended = registration.close()
+    server.app.http.call("DELETE", f"/workers/{ended}")
+    # What the answer 404 to a heartbeat leads to.
+    registration.register_again(ended)
+    assert "w" not in {worker["name"] for worker in server.get("/workers")["workers"]}

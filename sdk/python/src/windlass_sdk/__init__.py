@@ -14,14 +14,15 @@ from .errors import (
     ApiError, ChildFailed, JobError, JobFailed, Permanent, RetryAfter, Snooze, StepFailed, StepsChanged, Unreachable,
     WindlassError,
 )
-from .handle import Handle, Progress, StreamChunk
+from .handle import Handle, JobEvent, LogLine, Progress, StreamChunk
 from .inline import Inline, run_inline_async
-from .job import Job, Options, Retry
+from .job import Debounce, Job, Options, Retry
+from .schedules import Schedule, ScheduleOptions, Schedules
 from .webhooks import InvalidSignature, verify_headers, verify_webhook
 from .work.worker import Worker
 
 __all__ = [
-    "ApiError", "Child", "ChildFailed", "Children", "Cx", "First", "Handle", "Inline", "InvalidSignature", "Job", "JobError",
-    "JobFailed", "Options", "Permanent", "Progress", "Retry", "RetryAfter", "Snooze", "StepFailed", "StepsChanged",
-    "StreamChunk", "SyncCx", "Unreachable", "Windlass", "WindlassError", "Worker", "run_inline_async", "verify_headers", "verify_webhook",
+    "ApiError", "Child", "ChildFailed", "Children", "Cx", "Debounce", "First", "Handle", "Inline", "InvalidSignature", "Job",
+    "JobError", "JobEvent", "JobFailed", "LogLine", "Options", "Permanent", "Progress", "Retry", "RetryAfter", "Schedule", "ScheduleOptions", "Schedules", "Snooze",
+    "StepFailed", "StepsChanged", "StreamChunk", "SyncCx", "Unreachable", "Windlass", "WindlassError", "Worker", "run_inline_async", "verify_headers", "verify_webhook",
 ]

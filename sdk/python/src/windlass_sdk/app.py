@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .net.api import Api
+from .durable.children import Child
 from .durable.cx import Cx
 from .durable.cx_sync import SyncCx
 from .errors import Category
@@ -16,13 +17,16 @@ from .handle import Handle
 from .net.http_sync import SyncHttp
 from .job import Job, Options, submission
 from .net.wire import Address, StoreClock, segment
+from .schedules import Schedule, ScheduleOptions, Schedules, schedule_body
 from .schemas import type_settings
+from .tracing import in_trace, trace_fields
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+J = TypeVar("J", bound=Job[Any, Any])
 
 #: How long submissions are repeated while the server is away, in seconds.
 SUBMIT_PATIENCE = 30.0
@@ -66,9 +70,13 @@ class Windlass:
         self.address = Address.of(url, key, tls)
         self.errors = dict(errors or {})
         self.jobs: dict[str, Job[Any, Any]] = {}
+        #: The schedules that this program declares, as the API takes them, by name.
+        self.declared_schedules: dict[str, Mapping[str, Any]] = {}
         self.clock = StoreClock()
         #: For programs and threads without an event loop.
         self.http = SyncHttp(self.address, self.clock)
+        #: The schedules on the server.
+        self.schedules = Schedules(self)
         self._apis: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Api] = weakref.WeakKeyDictionary()
 
     def api(self) -> Api:
@@ -105,6 +113,40 @@ class Windlass:
 
         return _Decorator(make)
 
+    def schedule(self, name: str, *, payload: Any = None, **options: Unpack[ScheduleOptions]) -> Callable[[J], J]:
+        """Declares a schedule for the job below it; ``job.schedule`` is the same with a typed payload::
+
+            @app.schedule("nightly", cron="30 2 * * *", timezone="Europe/Berlin")
+            @app.job("report")
+            async def report() -> None: ...
+
+        Workers create declared schedules on the server when they start, and ``sync_schedules`` does. One that is no
+        longer declared stays there until it is deleted: another program may have declared it.
+        """
+
+        def declare(job: J) -> J:
+            if not isinstance(job, Job):
+                raise TypeError(f"the schedule {name!r} needs a job: put @app.schedule above @app.job")
+            self.declare_schedule(name, schedule_body(job.type, payload, options, job.options))
+            return job
+
+        return declare
+
+    def declare_schedule(self, name: str, body: Mapping[str, Any]) -> None:
+        """Declares a schedule that is written as the API takes it. Raises ``ValueError`` if the name is taken."""
+        if name in self.declared_schedules:
+            raise ValueError(f"there is a schedule {name!r} already")
+        self.declared_schedules[name] = body
+
+    async def sync_schedules(self) -> list[Schedule]:
+        """Creates the declared schedules on the server, or changes those that differ. The key needs the role ``operator`` or
+        ``admin``."""
+        return [await self.schedules.put_body(name, body) for name, body in self.declared_schedules.items()]
+
+    def sync_schedules_sync(self) -> list[Schedule]:
+        """As ``sync_schedules``, for programs without an event loop."""
+        return [self.schedules.put_body_sync(name, body) for name, body in self.declared_schedules.items()]
+
     async def submit(self, type: str, payload: Any = None, **options: Unpack[Options]) -> Handle[Any]:
         """Submits a job of a type that need not have a handler here."""
         return await self.submit_body(submission(type, payload, options), None)
@@ -116,22 +158,56 @@ class Windlass:
     async def submit_body(self, body: Mapping[str, Any], kind: Any) -> Handle[Any]:
         """Submits a job. One without an idempotency key is not sent again if the server may have it."""
         answer = await self.api().call(
-            "POST", "/jobs", body, patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body
+            "POST", "/jobs", in_trace(body), patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body,
+            headers=trace_fields(),
         )
         return self._handle(answer, kind)
 
     def submit_body_sync(self, body: Mapping[str, Any], kind: Any) -> Handle[Any]:
         """As ``submit_body``, for programs without an event loop."""
         answer = self.http.call(
-            "POST", "/jobs", body, patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body
+            "POST", "/jobs", in_trace(body), patience=SUBMIT_PATIENCE, may_repeat="idempotency_key" in body,
+            headers=trace_fields(),
         )
         return self._handle(answer, kind)
 
-    async def submit_many(self, type: str, payloads: Iterable[Any], **options: Unpack[Options]) -> list[Handle[Any]]:
-        """Submits up to 10,000 jobs of one type, all or none."""
-        jobs = [submission(type, payload, options) for payload in payloads]
-        answer = await self.api().call("POST", "/jobs/batch", {"jobs": jobs}, patience=SUBMIT_PATIENCE, may_repeat=False)
-        return [self._handle(one, self._kind(type)) for one in answer["jobs"]]
+    @overload
+    async def submit_many(
+        self, type: str, payloads: Iterable[Any], **options: Unpack[Options]
+    ) -> list[Handle[Any]]: ...
+
+    @overload
+    async def submit_many(self, type: Iterable[Child[Out]]) -> list[Handle[Out]]: ...
+
+    async def submit_many(
+        self, type: str | Iterable[Child[Any]], payloads: Iterable[Any] = (), **options: Unpack[Options]
+    ) -> list[Handle[Any]]:
+        """Submits up to 10,000 jobs, all or none: of one type, ``submit_many("page", payloads, queue="q")``, or of several,
+        ``submit_many([page.child(1, batch_name="one"), mail.child(m, after=["@one"])])``."""
+        children = self._children(type, payloads, options)
+        answer = await self.api().call("POST", "/jobs/batch", _batch(children), patience=SUBMIT_PATIENCE, may_repeat=False)
+        return [self._handle(one, child.kind) for one, child in zip(answer["jobs"], children)]
+
+    @overload
+    def submit_many_sync(self, type: str, payloads: Iterable[Any], **options: Unpack[Options]) -> list[Handle[Any]]: ...
+
+    @overload
+    def submit_many_sync(self, type: Iterable[Child[Out]]) -> list[Handle[Out]]: ...
+
+    def submit_many_sync(
+        self, type: str | Iterable[Child[Any]], payloads: Iterable[Any] = (), **options: Unpack[Options]
+    ) -> list[Handle[Any]]:
+        """As ``submit_many``, for programs without an event loop."""
+        children = self._children(type, payloads, options)
+        answer = self.http.call("POST", "/jobs/batch", _batch(children), patience=SUBMIT_PATIENCE, may_repeat=False)
+        return [self._handle(one, child.kind) for one, child in zip(answer["jobs"], children)]
+
+    def _children(
+        self, type: str | Iterable[Child[Any]], payloads: Iterable[Any], options: Options
+    ) -> Sequence[Child[Any]]:
+        if not isinstance(type, str):
+            return list(type)
+        return [Child(in_trace(submission(type, one, options)), self.kind_of(type)) for one in payloads]
 
     async def register_schemas(self) -> None:
         """Sets the JSON Schemas of all types that have a handler here, made of its annotations with pydantic: from then on
@@ -143,8 +219,14 @@ class Windlass:
         """A handle for a job that was submitted earlier."""
         return Handle(self, id)
 
-    def _kind(self, type: str) -> Any:
+    def kind_of(self, type: str) -> Any:
+        """The type of the results of a job type, if its handler is here."""
         return self.jobs[type].result_kind if type in self.jobs else None
 
     def _handle(self, answer: Mapping[str, Any], kind: Any) -> Handle[Any]:
-        return Handle(self, answer["id"], kind, is_duplicate=bool(answer.get("duplicate")))
+        is_duplicate, is_debounced = bool(answer.get("duplicate")), bool(answer.get("debounced"))
+        return Handle(self, answer["id"], kind, is_duplicate=is_duplicate, is_debounced=is_debounced)
+
+
+def _batch(children: Sequence[Child[Any]]) -> dict[str, Any]:
+    return {"jobs": [child.submission for child in children]}

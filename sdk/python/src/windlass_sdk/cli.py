@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from .app import Windlass
+from .work.reload import Reloader, watch_lifeline
 from .work.worker import Worker
 
 
@@ -25,29 +26,61 @@ def load(target: str) -> Windlass:
     return found
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="windlass-worker", description="Runs the jobs of an application.")
-    parser.add_argument("app", help="module:name of the Windlass application, such as shop.jobs:app")
-    parser.add_argument("--concurrency", type=int, default=10, help="jobs at once (default: 10)")
-    parser.add_argument("--queue", action="append", dest="queues", help="queue to work on; may be given several times")
-    parser.add_argument("--name", help="display name of the worker")
-    parser.add_argument("--worker-version", help="version of the program, shown with the worker")
-    parser.add_argument("--drain", default="30s", help="how long running jobs may go on after SIGTERM (default: 30s)")
-    parser.add_argument("--grace", default="5s", help="how long a handler may clean up (default: 5s)")
-    parser.add_argument("--lenient-steps", action="store_true", help="continue jobs whose code was changed")
-    parser.add_argument("--log-level", default="INFO", help="level of the log (default: INFO)")
-    given = parser.parse_args(arguments)
-    logging.basicConfig(level=given.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = argparse.ArgumentParser(prog="windlass-worker", description="Runs the jobs of an application.")
+    found.add_argument("app", help="module:name of the Windlass application, such as shop.jobs:app")
+    add_options(found)
+    found.add_argument("--reload", action="store_true", help="start again when a Python file changes, for development")
+    found.add_argument(
+        "--reload-dir", action="append", dest="reload_dirs",
+        help="folder with such files; may be given several times (default: the current one)",
+    )
+    found.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
+    return found
+
+
+def add_options(found: argparse.ArgumentParser) -> None:
+    """The options of a worker, which other commands have, too."""
+    found.add_argument("--concurrency", type=int, default=10, help="jobs at once (default: 10)")
+    found.add_argument("--queue", action="append", dest="queues", help="queue to work on; may be given several times")
+    found.add_argument("--name", help="display name of the worker")
+    found.add_argument("--worker-version", help="version of the program, shown with the worker")
+    found.add_argument("--drain", default="30s", help="how long running jobs may go on after SIGTERM (default: 30s)")
+    found.add_argument("--grace", default="5s", help="how long a handler may clean up (default: 5s)")
+    found.add_argument("--lenient-steps", action="store_true", help="continue jobs whose code was changed")
+    found.add_argument("--no-schedules", action="store_true", help="do not create the application's schedules on the server")
+    found.add_argument("--log-level", default="INFO", help="level of the log (default: INFO)")
+
+
+def run(app: Windlass, given: argparse.Namespace) -> None:
+    """Runs a worker with the options that were given, until it is stopped."""
     worker = Worker(
-        load(given.app), concurrency=given.concurrency, queues=given.queues, name=given.name,
-        version=given.worker_version, drain=given.drain, grace=given.grace, lenient_steps=given.lenient_steps,
+        app, concurrency=given.concurrency, queues=given.queues, name=given.name, version=given.worker_version,
+        drain=given.drain, grace=given.grace, lenient_steps=given.lenient_steps, schedules=not given.no_schedules,
     )
     worker.run_sync()
     if worker.has_leftovers:
         # Threads that ignore that they should stop would keep the program from ending.
         logging.shutdown()
         os._exit(0)
+
+
+def set_up_log(level: str) -> None:
+    """Log lines on standard error."""
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    given = parser().parse_args(arguments)
+    set_up_log(given.log_level)
+    if given.lifeline is not None:
+        watch_lifeline(given.lifeline)
+    elif given.reload:
+        raise SystemExit(Reloader(arguments, given.reload_dirs or [os.getcwd()], given.drain, given.grace).run())
+    run(load(given.app), given)
 
 
 if __name__ == "__main__":

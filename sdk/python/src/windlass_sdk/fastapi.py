@@ -1,4 +1,5 @@
-"""A push target for FastAPI: the server posts jobs to it, and the answer is the outcome. See ``docs/webhooks.md``."""
+"""FastAPI: a client that lives as long as the program, jobs that browsers follow, and a push target, to which the server posts
+jobs and which answers with their outcome; see ``docs/python.md`` and ``docs/webhooks.md``."""
 
 from __future__ import annotations
 
@@ -12,12 +13,15 @@ from urllib.parse import unquote
 from fastapi import APIRouter, Request, Response
 
 from .duration import moment_millis
+from .fastapi_client import client, follow_job, lifespan
 from .inline import run_inline_async
 from .push import CLAIM_TYPE, OUTCOME_TYPE, run_pushed
 from .webhooks import InvalidSignature, keys_of, verify_headers
 
 if TYPE_CHECKING:
     from .app import Windlass
+
+__all__ = ["claimed_fields", "client", "follow_job", "lifespan", "push_router"]
 
 
 def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/windlass") -> APIRouter:

@@ -13,6 +13,7 @@ from .codec import plain
 from .durable.context import is_async
 from .duration import Duration, moment_text, text
 from .errors import Category
+from .tracing import in_trace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .app import Windlass
     from .handle import Handle
     from .inline import Inline
+    from .schedules import ScheduleOptions
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -39,6 +41,13 @@ class Retry(TypedDict, total=False):
     retry_on: list[Category]
 
 
+class Debounce(TypedDict):
+    """Of several submissions with the same key, only the last one runs, once none has come for the delay."""
+
+    key: str
+    delay: Duration
+
+
 class Options(TypedDict, total=False):
     """Options of a submission. Those of the job type are the defaults."""
 
@@ -51,6 +60,7 @@ class Options(TypedDict, total=False):
     key_window: Duration
     unique_key: str
     concurrency_key: str
+    debounce: Debounce
     retry: str | Retry
     timeout: Duration
     lifetime: Duration
@@ -58,6 +68,8 @@ class Options(TypedDict, total=False):
     lease: Duration
     after: list[str]
     after_any: list[str]
+    #: Its name for ``after=["@name"]`` of other jobs in the same ``submit_many``.
+    batch_name: str
     tags: Mapping[str, str]
     correlation_id: str
     callback_url: str
@@ -66,7 +78,7 @@ class Options(TypedDict, total=False):
 
 
 _SPANS = {"initial_delay", "max_delay"}
-_RENAMED = {"key": "idempotency_key", "key_window": "idempotency_window"}
+_RENAMED = {"batch_name": "name", "key": "idempotency_key", "key_window": "idempotency_window"}
 _TIMEOUTS = {"timeout": "execution", "lifetime": "lifetime", "start_timeout": "start", "lease": "lease"}
 
 
@@ -81,6 +93,8 @@ def submission(type: str, payload: Any, options: Mapping[str, Any]) -> dict[str,
             body[_RENAMED.get(name, name)] = text(value)
         elif name == "run_at":
             body[name] = moment_text(value)
+        elif name == "debounce":
+            body[name] = {"key": value["key"], "delay": text(value["delay"])}
         elif name == "retry" and isinstance(value, Mapping):
             body[name] = {each: text(one) if each in _SPANS else one for each, one in value.items()}
         elif name not in Options.__annotations__:
@@ -169,11 +183,17 @@ class Job(Generic[In, Out]):
         is the schema of the store. See ``windlass_sdk.sql``."""
         from .sql import submit_in_tx
 
-        return submit_in_tx(connection, self.submission(payload, options), schema=schema)
+        return submit_in_tx(connection, in_trace(self.submission(payload, options)), schema=schema)
+
+    def schedule(self, name: str, payload: In, **options: Unpack[ScheduleOptions]) -> None:
+        """Declares a schedule for this job; see ``Windlass.schedule``."""
+        from .schedules import schedule_body
+
+        self.app.declare_schedule(name, schedule_body(self.type, payload, options, self.options))
 
     def child(self, payload: In, **options: Unpack[Options]) -> Child[Out]:
-        """A child for ``cx.gather`` and ``cx.spawn``."""
-        return Child(self.submission(payload, options), self.result_kind)
+        """A job to submit with others: by ``app.submit_many``, or as a child by ``cx.gather`` and ``cx.spawn``."""
+        return Child(in_trace(self.submission(payload, options)), self.result_kind)
 
     def run_inline(self, payload: In, **options: Any) -> Inline:
         """Runs one attempt without a server, for tests; see ``windlass_sdk.inline``."""

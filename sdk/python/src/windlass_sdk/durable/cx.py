@@ -18,6 +18,7 @@ from .context import BRANCH, BaseContext, check_work, is_async, log_items, panic
 from .history import Branch
 from .output import chunk_text
 from ..duration import Duration, millis
+from ..tracing import step_span
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,13 +71,14 @@ class Cx(BaseContext):
             return self._calls.read_saved(call, value, read)
         token = BRANCH.set(Branch.within(call.key))
         try:
-            if is_async(work):
-                value = await work(*args, **kwargs)
-            else:
-                running = functools.partial(contextvars.copy_context().run, work, *args, **kwargs)
-                value = await self._calls.in_thread(running)
-                if asyncio.iscoroutine(value) or isinstance(value, asyncio.Future):
-                    value = await value
+            with step_span(name):
+                if is_async(work):
+                    value = await work(*args, **kwargs)
+                else:
+                    running = functools.partial(contextvars.copy_context().run, work, *args, **kwargs)
+                    value = await self._calls.in_thread(running)
+                    if asyncio.iscoroutine(value) or isinstance(value, asyncio.Future):
+                        value = await value
         except (KeyboardInterrupt, SystemExit) as error:
             # In a task of the handler it would end the event loop, and with it the worker.
             BRANCH.reset(token)

@@ -17,6 +17,7 @@ from .context import BRANCH, BaseContext, check_work, is_async, log_items, panic
 from .history import Branch
 from .output import chunk_text
 from ..duration import Duration, millis
+from ..tracing import step_span
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,7 +64,8 @@ class SyncCx(BaseContext):
             return found
         token = BRANCH.set(Branch.within(call.key))
         try:
-            value = work(*args, **kwargs)
+            with step_span(name):
+                value = work(*args, **kwargs)
         except (KeyboardInterrupt, SystemExit) as error:
             BRANCH.reset(token)
             raise self._ask(self._calls.step_failed(call, panic_of(error))) from error

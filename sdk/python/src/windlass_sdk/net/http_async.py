@@ -24,14 +24,17 @@ class Connection:
 
     async def exchange(self, head: bytes, body: bytes) -> tuple[Answer, bool]:
         """Sends a request and reads its answer; and whether the connection can be used again."""
-        self.writer.write(head + body)
+        status, headers = await self.begin(head + body)
+        return Answer(status, headers, await self.body(headers, status)), headers.get("connection") != "close"
+
+    async def begin(self, request: bytes) -> tuple[int, Mapping[str, str]]:
+        """Sends a request and reads the head of its answer."""
+        self.writer.write(request)
         await self.writer.drain()
         line = await self.reader.readline()
         if not line.startswith(b"HTTP/1.1 "):
             raise ConnectionResetError("the connection was closed" if not line else f"not HTTP: {line[:40]!r}")
-        status = int(line[9:12])
-        headers = await self._headers()
-        return Answer(status, headers, await self._body(headers, status)), headers.get("connection") != "close"
+        return int(line[9:12]), await self._headers()
 
     async def _headers(self) -> Mapping[str, str]:
         found: dict[str, str] = {}
@@ -40,7 +43,8 @@ class Connection:
             found[name.decode("latin-1").lower()] = value.strip().decode("latin-1")
         return found
 
-    async def _body(self, headers: Mapping[str, str], status: int) -> bytes:
+    async def body(self, headers: Mapping[str, str], status: int) -> bytes:
+        """Reads the rest of an answer."""
         if headers.get("transfer-encoding", "").lower() == "chunked":
             parts = []
             while size := int((await self.reader.readline()).split(b";")[0] or b"0", 16):
@@ -68,12 +72,10 @@ class AsyncHttp:
 
         Raises ``Unreachable`` if there is no answer in time.
         """
-        extra = "".join(f"{name}: {value}\r\n" for name, value in (more or {}).items())
-        start = f"{method} {self.address.prefix}{path} HTTP/1.1\r\n{self._head}{extra}"
-        head = f"{start}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
+        head = self.head(method, path, {**(more or {}), "Content-Length": str(len(body))})
         while True:
             try:
-                connection = self._take() or await self._connect()
+                connection = self._take() or await self.connect()
             except (OSError, asyncio.TimeoutError) as error:
                 raise Unreachable(f"{self.address!r} cannot be reached: {error or 'timeout'}", was_sent=False) from error
             was_used = connection.used
@@ -108,7 +110,13 @@ class AsyncHttp:
         else:
             connection.writer.close()
 
-    async def _connect(self) -> Connection:
+    def head(self, method: str, path: str, more: Mapping[str, str]) -> bytes:
+        """The head of a request."""
+        extra = "".join(f"{name}: {value}\r\n" for name, value in more.items())
+        return f"{method} {self.address.prefix}{path} HTTP/1.1\r\n{self._head}{extra}\r\n".encode("latin-1")
+
+    async def connect(self) -> Connection:
+        """A new connection."""
         address = self.address
         opening = asyncio.open_connection(address.host, address.port, ssl=address.tls, limit=_LINE_MAX)
         return Connection(*await asyncio.wait_for(opening, CONNECT_SECONDS))

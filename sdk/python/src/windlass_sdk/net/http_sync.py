@@ -55,7 +55,7 @@ class SyncHttp:
         connection = self._kept()
         is_used = connection is not None
         if connection is None:
-            connection = self._local.connection = self._connect()
+            connection = self._local.connection = self.connect()
             self._local.process = os.getpid()
         headers = {**self.address.headers(), **(more or {})}
         try:
@@ -88,7 +88,8 @@ class SyncHttp:
         self.close()
         return None
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def connect(self) -> http.client.HTTPConnection:
+        """A new connection."""
         address = self.address
         if address.tls is None:
             return http.client.HTTPConnection(address.host, address.port, timeout=CONNECT_SECONDS)

@@ -23,6 +23,7 @@ class Registration:
         self.id = ""
         self._http, self._body, self._on_lost = http, body, on_lost
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def register(self, forgotten: str = "") -> None:
         """Registers, unless another thread did since ``forgotten`` was the id. Jobs of a forgotten worker are lost.
@@ -30,12 +31,19 @@ class Registration:
         Raises ``ApiError`` or ``Unreachable``.
         """
         with self._lock:
-            if self.id != forgotten:
+            if self.id != forgotten or self._is_closed:
                 return
             if forgotten:
                 log.warning("the server does not know this worker any more; registering again")
                 self._on_lost()
             self.id = self._http.call("POST", "/workers", self._body)["worker_id"]
+
+    def close(self) -> str:
+        """Ends the registration, and returns its id. A heartbeat that the server refuses because it has forgotten the
+        worker meanwhile does not register it again."""
+        with self._lock:
+            self._is_closed = True
+        return self.id
 
     def register_again(self, forgotten: str) -> None:
         """Registers, or leaves it to the next request."""

@@ -18,6 +18,7 @@ from ..duration import Duration, millis
 from ..errors import ApiError, Unreachable
 from ..net.http_sync import SyncHttp
 from ..net.wire import CALL_SECONDS, RETRIED, pauses
+from ..tracing import attempt_span, end_attempt
 from .attempt import Attempt, Settings
 from .backend import ServerBackend
 from .completer import Completer, Report
@@ -25,7 +26,6 @@ from .heartbeat import Heartbeats, reason_of
 from .processes import Processes
 from .registration import Registration
 from .running import Running
-from .tracing import end_span, span
 
 log = logging.getLogger("windlass")
 
@@ -44,13 +44,14 @@ class Worker:
 
     It runs ``concurrency`` jobs at once and claims no more than it can start. ``drain`` is how long running jobs may go
     on after it was told to stop, ``grace`` how long a handler may clean up. With ``lenient_steps`` jobs continue though
-    the code does not match what they saved. ``queues`` are all unless given. ``processes`` is the number of processes for handlers that need one.
+    the code does not match what they saved. ``queues`` are all unless given. ``processes`` is the number of processes for
+    handlers that need one. Without ``schedules`` it does not create the application's schedules on the server.
     """
 
     def __init__(
         self, app: Windlass, *, concurrency: int = 10, queues: Sequence[str] | None = None, name: str | None = None,
         version: str | None = None, drain: Duration = 30, grace: Duration = 5, lenient_steps: bool = False,
-        processes: int | None = None,
+        processes: int | None = None, schedules: bool = True,
     ) -> None:
         if concurrency < 1:
             raise ValueError("concurrency is at least 1")
@@ -70,6 +71,7 @@ class Worker:
         pool = Processes(processes)
         self.settings = Settings(millis(grace) / 1000, not lenient_steps, app.errors, threads, pool)
         self._heartbeats = Heartbeats(http, self._registration, self._running, self.settings.grace, self._ping)
+        self._has_schedules = schedules
         self._loop: asyncio.AbstractEventLoop | None = None
         self._slots = concurrency
         self._slot_freed = asyncio.Event()
@@ -122,6 +124,8 @@ class Worker:
         """Registers, also if the server is not there yet; false if it was stopped meanwhile."""
         for pause in pauses():
             try:
+                # A program whose schedules are refused does not become a worker.
+                await self._sync_schedules()
                 await asyncio.to_thread(self._registration.register)
                 return True
             except (Unreachable, ApiError) as error:
@@ -132,6 +136,16 @@ class Worker:
             if self._stopping.is_set():
                 return False
         return False
+
+    async def _sync_schedules(self) -> None:
+        if not self._has_schedules or not self.app.declared_schedules:
+            return
+        try:
+            await self.app.sync_schedules()
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            log.warning("the worker's key may not change schedules; run app.sync_schedules() where you deploy: %s", error)
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -221,9 +235,9 @@ class Worker:
             running.add(attempt)
             outcome: str | None = None
             try:
-                with span(job) as current:
+                with attempt_span(job, self.app.clock.now_ms()) as current:
                     outcome = await attempt.run()
-                    end_span(current, outcome)
+                    end_attempt(current, outcome)
             finally:
                 is_ours = running.remove(attempt)
             if is_ours and outcome is not None:
@@ -253,17 +267,22 @@ class Worker:
         await asyncio.wait({completing}, timeout=REPORT_SECONDS)
         completing.cancel()
         self._heartbeats.stop()
-        try:
-            await self.app.api().call("DELETE", f"/workers/{self._registration.id}", timeout=REPORT_SECONDS)
-        except (ApiError, Unreachable) as error:
-            log.warning("cannot deregister; leases will expire: %s", error)
-        await self.app.close()
+        await self._deregister()
         if isinstance(self.settings.threads, ThreadPoolExecutor):
             self.settings.threads.shutdown(wait=False, cancel_futures=True)
         if self.settings.processes is not None:
             self.settings.processes.kill()
         self.has_leftovers = bool(self._tasks)
         log.info("worker stopped, %d jobs given back", len(given_back))
+
+    async def _deregister(self) -> None:
+        worker = await asyncio.to_thread(self._registration.close)
+        try:
+            if worker:
+                await self.app.api().call("DELETE", f"/workers/{worker}", timeout=REPORT_SECONDS)
+        except (ApiError, Unreachable) as error:
+            log.warning("cannot deregister; leases will expire: %s", error)
+        await self.app.close()
 
 
 def released(id: str, fence: int) -> Report:

@@ -1,4 +1,4 @@
-"""Optional packages: a push target for FastAPI, spans of OpenTelemetry."""
+"""A push target for FastAPI."""
 
 from __future__ import annotations
 
@@ -12,15 +12,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from test_client import SECRET, sign
 
 from windlass_sdk import Cx, Permanent, RetryAfter, Snooze, Windlass
 from windlass_sdk.fastapi import push_router
-from windlass_sdk.work.tracing import span
 
 app = Windlass()
 
@@ -152,16 +147,3 @@ def test_a_pushed_job_is_known_by_its_headers() -> None:
             }
             found = call(client, "who", more=more).json()
             assert found == {"who": [id, fence, "mail", "acme", "50% off", TRACE], "key": f"{id}/s"}
-
-
-def test_an_attempt_is_a_span_in_the_trace_of_its_submission() -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
-    parent = TRACE
-    job = {"id": "j", "type": "pushed", "queue": "default", "attempt": 1, "traceparent": parent}
-    with pytest.raises(ValueError), span(job):
-        raise ValueError("recorded")
-    found = exporter.get_finished_spans()[0]
-    assert (found.name, f"{found.context.trace_id:032x}") == ("run pushed", parent.split("-")[1])
