@@ -12,7 +12,7 @@ mod schemas;
 
 use std::sync::Arc;
 
-pub(crate) use backlog::check_depth;
+pub(crate) use backlog::{check_depth, check_new_lane};
 pub(crate) use key_limit::{WantedKey, first_beyond_limit};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use keys::concurrency_key;
