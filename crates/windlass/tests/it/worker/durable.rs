@@ -9,3 +9,4 @@ pub(in crate::worker) mod nested;
 pub(in crate::worker) mod programs;
 pub(in crate::worker) mod reopened;
 pub(in crate::worker) mod replay;
+pub(in crate::worker) mod vectors;
