@@ -117,6 +117,7 @@ pub(crate) struct PriorityArgs {
 
 /// Arguments of `redrive`.
 #[derive(Args)]
+#[allow(clippy::struct_excessive_bools, reason = "every flag is one")]
 pub(crate) struct RedriveArgs {
     /// Run every step again instead of continuing after the last checkpoint; for ids
     #[arg(long)]
