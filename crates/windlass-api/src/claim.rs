@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{
     AttemptId, Decided, Fence, JobId, JobMetadata, JobRecord, JobState, JobType, Lane, Lease, Policy,
-    QueueName, RetryPolicy, Seq, Spec, Strategy, Tenant, Timeouts, WorkerId,
+    QueueName, RetryPolicy, Seq, Spec, Strategy, Tenant, Timeouts, WorkerId, WorkerVersion,
 };
 
 use crate::job::{JobError, priority};
@@ -53,6 +53,16 @@ pub struct Registered {
     pub worker_id: Text<WorkerId>,
     /// Interval of heartbeats.
     pub heartbeat_every: Span,
+    /// Number of the worker protocol that the server speaks; 1 if an older server does not say it.
+    #[serde(default = "protocol")]
+    pub protocol: u32,
+}
+
+/// The number of the worker protocol, which `docs/protocol.md` describes.
+pub const PROTOCOL: u32 = 1;
+
+fn protocol() -> u32 {
+    PROTOCOL
 }
 
 /// A claim for jobs.
@@ -108,6 +118,9 @@ pub struct ClaimedView {
     pub r#type: Text<JobType>,
     /// Queue.
     pub queue: Text<QueueName>,
+    /// The version that the job requires of its worker, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_version: Option<Text<WorkerVersion>>,
     /// Priority, 0 to 100.
     pub priority: u8,
     /// Maximum number of attempts.
@@ -177,6 +190,7 @@ impl ClaimedView {
             tenant: Text(job.lane.tenant.clone()),
             r#type: Text(job.lane.job_type.clone()),
             queue: Text(job.lane.queue.clone()),
+            requires_version: job.lane.version.clone().map(Text),
             priority: job.priority.value(),
             max_attempts: job.policy.retry.max_attempts,
             failures: job.failures,
@@ -205,7 +219,8 @@ impl ClaimedView {
     pub fn into_parts(self, worker: WorkerId, now: Timestamp) -> (JobRecord, Spec) {
         let deadline_at = self.deadline.map_or(Timestamp::MAX, |moment| moment.0);
         let expires_at = self.lease_expires_at.map_or(Timestamp::MAX, |moment| moment.0);
-        let lane = Lane { tenant: self.tenant.0, queue: self.queue.0, job_type: self.r#type.0 };
+        let lane = Lane::new(self.tenant.0, self.queue.0, self.r#type.0)
+            .requiring(self.requires_version.map(|version| version.0));
         // The limit as the server counts it: this side only needs the remaining time.
         let timeouts = Timeouts { execution: deadline_at.since(now), ..Timeouts::default() };
         let mut policy = Policy { timeouts, ..Policy::default() };

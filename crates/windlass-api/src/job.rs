@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use windlass_core::job::{
     Category, JobId, JobMetadata, JobRecord, JobState, JobType, Payload, QueueName, Spec, SuspendMode,
-    Tenant, Version, WorkerId,
+    Tenant, Version, WorkerId, WorkerVersion,
 };
 
 use crate::json::{Changed, Json, two_parts};
@@ -37,6 +37,8 @@ pub struct Job {
     pub r#type: Text<JobType>,
     /// Queue.
     pub queue: Text<QueueName>,
+    /// The version of the only workers that receive it; any if null.
+    pub requires_version: Option<Text<WorkerVersion>>,
     /// State.
     pub state: Text<JobState>,
     /// Changes with every change of the job; the first part of the `ETag`.
@@ -238,6 +240,7 @@ impl Job {
             tenant: Text(job.lane.tenant.clone()),
             r#type: Text(job.lane.job_type.clone()),
             queue: Text(job.lane.queue.clone()),
+            requires_version: job.lane.version.clone().map(Text),
             state: Text(job.state),
             version: Text(version),
             why: None,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::error::{FieldProblem, Invalid};
 use windlass_core::job::{
-    JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant,
+    JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant, WorkerVersion,
 };
 use windlass_core::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 
@@ -178,6 +178,9 @@ pub struct JobTemplate {
     pub r#type: Text<JobType>,
     /// Queue.
     pub queue: Text<QueueName>,
+    /// The version of the only workers that receive it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_version: Option<Text<WorkerVersion>>,
     /// Left out if the caller may not read it.
     #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
@@ -277,6 +280,7 @@ impl JobTemplate {
         JobTemplate {
             r#type: Text(job.job_type.clone()),
             queue: Text(job.queue.clone()),
+            requires_version: job.requires_version.clone().map(Text),
             payload,
             payload_base64,
             content_type,
@@ -308,6 +312,7 @@ impl From<JobTemplate> for Submission {
             payload_base64: shown.payload_base64,
             content_type: shown.content_type,
             queue: Some(shown.queue),
+            requires_version: shown.requires_version,
             priority: shown.priority,
             delay: shown.delay,
             unique_key: shown.unique_key,
@@ -328,6 +333,7 @@ impl From<JobTemplate> for NewJob {
         let payload = Shown { payload: shown.payload, payload_base64: shown.payload_base64, content_type };
         NewJob {
             queue: shown.queue.0,
+            requires_version: shown.requires_version.map(|version| version.0),
             priority: shown.priority.map(|priority| priority.0),
             delay: shown.delay.map(|span| span.0),
             unique_key: shown.unique_key,

@@ -12,4 +12,5 @@ pub mod lease;
 pub mod rate;
 pub mod registry;
 pub mod starvation;
+pub mod version;
 pub mod worker_key;

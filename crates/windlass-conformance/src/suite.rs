@@ -140,6 +140,9 @@ macro_rules! suite {
             mod starvation {
                 $crate::on_engines! { claims_starvation; $($engine: $open),+ }
             }
+            mod version {
+                $crate::on_engines! { claims_version; $($engine: $open),+ }
+            }
             mod worker_key {
                 $crate::on_engines! { claims_worker_key; $($engine: $open),+ }
             }

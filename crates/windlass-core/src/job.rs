@@ -20,6 +20,7 @@ mod timer;
 mod trace;
 mod transition;
 mod version;
+mod worker_version;
 
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ pub use trace::{TraceHeaders, TraceId, Traceparent};
 pub use transition::start;
 pub use transition::{Change, LIFECYCLE, Transition, transition};
 pub use version::Version;
+pub use worker_version::WorkerVersion;
 
 use crate::clock::Timestamp;
 

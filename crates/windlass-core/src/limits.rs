@@ -24,6 +24,8 @@ pub const PAYLOAD_BYTES_DEFAULT: usize = 1 << 20;
 pub const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// Characters in a type, queue or tenant name.
 pub const NAME_CHARS_MAX: usize = 255;
+/// Characters in a version that a job requires of its worker: as many as a worker may register with.
+pub const REQUIRED_VERSION_CHARS_MAX: usize = NAME_CHARS_MAX;
 /// Characters in an idempotency, unique or concurrency key.
 pub const KEY_CHARS_MAX: usize = 256;
 /// Entries in a job's tags.
@@ -320,7 +322,7 @@ pub const LANES_ASKED_AT_ONCE: usize = 1_000;
 pub const QUEUES_PER_TENANT_MAX: u64 = 10_000;
 /// Job types that a tenant may have, unless `max_types` is set.
 pub const TYPES_PER_TENANT_MAX: u64 = 10_000;
-/// Lanes (pairs of a queue and a type) that a tenant may have, unless `max_lanes` is set: each has counters in memory
+/// Lanes (pairs of a queue and a type, and a required version) that a tenant may have, unless `max_lanes` is set: each has counters in memory
 /// and a document of rates per minute, and the limits on queues and types alone would allow a hundred million.
 pub const LANES_PER_TENANT_MAX: u64 = 20_000;
 /// Concurrency keys that the unfinished jobs of a tenant may have, unless `max_concurrency_keys` is set: each has a row

@@ -376,7 +376,7 @@ pub struct TenantSettings {
     /// Maximum number of types with jobs; [`limits::TYPES_PER_TENANT_MAX`] unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_types: Option<u64>,
-    /// Maximum number of pairs of a queue and a type with jobs; [`limits::LANES_PER_TENANT_MAX`] unless set.
+    /// Maximum number of pairs of a queue and a type with jobs, once more for each version that they require; [`limits::LANES_PER_TENANT_MAX`] unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_lanes: Option<u64>,
     /// Maximum number of concurrency keys of unfinished jobs; [`limits::CONCURRENCY_KEYS_PER_TENANT_MAX`] unless set.

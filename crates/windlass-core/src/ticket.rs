@@ -23,7 +23,7 @@ const CONTEXT: &str = "windlass.job-ticket.v1";
 pub struct Subject<'a> {
     /// The job's id.
     pub id: JobId,
-    /// Its tenant, queue and type.
+    /// Its tenant, queue, type and required version.
     pub lane: &'a Lane,
     /// The submitted data.
     pub spec: &'a Spec,
@@ -71,6 +71,9 @@ pub struct Ticket {
     /// The job's queue.
     #[serde(default)]
     pub queue: String,
+    /// The version that the job requires of its worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_version: Option<String>,
     /// SHA-256 of the job's tags, in hexadecimal: an object of strings, with keys in alphabetical order and without
     /// spaces. Omitted if there are no tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,6 +166,7 @@ impl Ticket {
             nonce,
             payload_sha256: sha256(&spec.payload.bytes),
             queue: lane.queue.as_str().to_owned(),
+            requires_version: lane.version.as_ref().map(|version| version.as_str().to_owned()),
             tags_sha256: (!tags.is_empty()).then(tags_sha256),
             tenant: lane.tenant.as_str().to_owned(),
             traceparent: spec.traceparent.clone(),
@@ -212,6 +216,7 @@ impl Ticket {
             ("type", self.job_type == other.job_type),
             ("tenant", self.tenant == other.tenant),
             ("queue", self.queue == other.queue),
+            ("worker version", self.requires_version == other.requires_version),
             ("actor", self.actor == other.actor),
             ("content type", self.content_type == other.content_type),
             ("callback URL", self.callback_url == other.callback_url),

@@ -10,6 +10,8 @@ mod site;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use serde_json::{Value, json};
+
 use self::markdown::Rendered;
 pub use self::site::build;
 
@@ -50,6 +52,9 @@ const DESIGN: &str = "Design";
 /// The section of guides that no list names.
 const OTHER: &str = "Other";
 
+/// Most sections that programs are given for one query.
+const FOUND: usize = 10;
+
 /// One guide.
 pub(crate) struct Guide {
     /// Its path below `docs/`, without an ending: `tutorials/served`.
@@ -66,6 +71,18 @@ pub(crate) struct Guides(Vec<Guide>);
 
 /// All guides; unpacked and rendered when the first one is needed.
 pub(crate) static GUIDES: LazyLock<Guides> = LazyLock::new(|| Guides::of(&archive::unpack()));
+
+/// The sections of guides that contain all words, as data for programs: title, heading, address and the text around the
+/// first word.
+pub(crate) fn found(query: &str) -> Vec<Value> {
+    let hits = search::search(&GUIDES, query).into_iter().take(FOUND);
+    hits.map(|hit| {
+        let (name, anchor) = (&hit.guide.name, &hit.section.anchor);
+        json!({"guide": hit.guide.title, "heading": hit.section.heading, "path": format!("/docs/guides/{name}#{anchor}"),
+            "excerpt": hit.excerpt})
+    })
+    .collect()
+}
 
 impl Guides {
     /// The guides with these names and texts.

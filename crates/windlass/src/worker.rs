@@ -100,7 +100,8 @@ impl Worker {
         self
     }
 
-    /// The program's version, shown in the worker list.
+    /// The program's version, shown in the worker list. Jobs that [require a version](crate::JobBuilder::requires_version)
+    /// are received only by workers with exactly that version.
     #[must_use]
     pub fn version(mut self, version: &str) -> Worker {
         self.version = Some(version.to_owned());

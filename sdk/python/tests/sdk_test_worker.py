@@ -211,4 +211,5 @@ async def number(payload: int, cx: Cx) -> int:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    main(["sdk_test_worker:app", "--name", "sdk-test", "--concurrency", "4"])
+    version = os.environ.get("WINDLASS_TEST_VERSION", "1")
+    main(["sdk_test_worker:app", "--name", "sdk-test", "--concurrency", "4", "--worker-version", version])

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::error::Invalid;
-use windlass_core::job::{JobAction, JobId, Payload, SuspendMode};
+use windlass_core::job::{JobAction, JobId, Payload, SuspendMode, WorkerVersion};
 use windlass_core::settings::patch::Field;
 
 use crate::expires::Expiry;
@@ -123,6 +123,10 @@ pub struct RedriveBody {
     pub from_step: Option<String>,
     /// Fail if the job was redriven already.
     pub only_once: bool,
+    /// The version that the new job requires of its worker, in place of the old one's; null for any.
+    #[schemars(with = "Option<Text<WorkerVersion>>")]
+    #[serde(skip_serializing_if = "Field::is_kept")]
+    pub requires_version: Field<Text<WorkerVersion>>,
     /// Payload of the new job, in place of the old one's: any JSON. Needs the permission to submit jobs.
     #[serde(deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,

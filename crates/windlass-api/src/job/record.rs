@@ -15,7 +15,8 @@ use crate::time::{Moment, Span};
 impl From<Job> for JobRecord {
     fn from(mut shown: Job) -> JobRecord {
         let details = rare_fields(&mut shown);
-        let lane = Lane { tenant: shown.tenant.0, queue: shown.queue.0, job_type: shown.r#type.0 };
+        let lane = Lane::new(shown.tenant.0, shown.queue.0, shown.r#type.0)
+            .requiring(shown.requires_version.map(|version| version.0));
         let policy = Policy {
             retry: shown.retry.into(),
             timeouts: shown.timeouts.into(),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::error::Invalid;
 use windlass_core::job::{
-    Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, TraceHeaders,
+    Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, TraceHeaders, WorkerVersion,
 };
 
 use crate::json::Json;
@@ -35,6 +35,9 @@ pub struct Submission {
     /// Queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Text<QueueName>>,
+    /// Only workers that registered with exactly this `version` receive the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires_version: Option<Text<WorkerVersion>>,
     /// Priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityInput>,
@@ -128,6 +131,7 @@ impl Submission {
             payload_base64: None,
             content_type: None,
             queue: None,
+            requires_version: None,
             priority: None,
             delay: None,
             run_at: None,
@@ -163,6 +167,7 @@ impl Submission {
         let payload = payload::submitted(self.payload, self.payload_base64, self.content_type)?;
         Ok(NewJob {
             queue: self.queue.map_or_else(QueueName::default, |queue| queue.0),
+            requires_version: self.requires_version.map(|version| version.0),
             priority: self.priority.map(|priority| priority.0),
             delay: self.delay.map(|span| span.0),
             run_at: self.run_at.map(|moment| moment.0),
@@ -209,6 +214,7 @@ impl From<&NewJob> for Submission {
             payload_base64,
             content_type,
             queue: Some(Text(new.queue.clone())),
+            requires_version: new.requires_version.clone().map(Text),
             priority: new.priority.map(PriorityInput),
             delay: new.delay.map(Span),
             run_at: new.run_at.map(Moment),

@@ -7,7 +7,7 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize, Serializer};
 use windlass_core::caller::Role;
 use windlass_core::job::{
-    AlertName, JobId, JobState, JobType, QueueName, ScheduleName, Tenant, Version, WorkerId,
+    AlertName, JobId, JobState, JobType, QueueName, ScheduleName, Tenant, Version, WorkerId, WorkerVersion,
 };
 use windlass_core::key::KeyId;
 
@@ -82,6 +82,16 @@ macro_rules! name_from_text {
 }
 
 name_from_text!(AlertName, JobType, QueueName, ScheduleName, Tenant);
+
+impl FromText for WorkerVersion {
+    fn from_text(text: &str) -> Result<WorkerVersion, String> {
+        WorkerVersion::new(text).map_err(|problem| problem.to_string())
+    }
+
+    fn schema() -> Schema {
+        json_schema!({"type": "string", "pattern": "^[A-Za-z0-9_.:+/@-]+$", "minLength": 1, "maxLength": 255})
+    }
+}
 
 macro_rules! id_from_text {
     ($($name:ident),*) => {$(

@@ -12,6 +12,7 @@ mod jobs;
 mod links;
 mod mcp;
 mod newcomer;
+mod sdk_test;
 mod settings;
 mod terminal;
 mod top;

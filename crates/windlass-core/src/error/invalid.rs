@@ -52,6 +52,9 @@ pub enum FieldProblem {
     /// A name with characters that are not allowed.
     #[error("`{0}` is not a name: letters, digits, `_ . : -`, starting with a letter")]
     NotAName(String),
+    /// A version with characters that are not allowed.
+    #[error("`{0}` is not a version: letters, digits and `_ . : + / @ -`")]
+    NotAVersion(String),
     /// A number or duration outside its range.
     #[error("is {value}, allowed is {min} to {max}")]
     OutOfRange {

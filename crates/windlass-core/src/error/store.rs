@@ -65,12 +65,22 @@ pub enum StoreError {
         "a client of a server acts as the owner of its API key: open another client with the other caller's key"
     )]
     OtherCaller,
+    /// The server speaks another worker protocol than this program.
+    #[error(
+        "the server speaks worker protocol {server}, this program {own}: use versions that speak the same one"
+    )]
+    OtherProtocol {
+        /// The server's.
+        server: u32,
+        /// This program's.
+        own: u32,
+    },
 }
 
 impl StoreError {
-    /// Whether every later call fails too: the store has stopped or was closed.
+    /// Whether every later call fails too: the store has stopped or was closed, or speaks another protocol.
     pub fn is_permanent(&self) -> bool {
-        matches!(self, StoreError::Stopped(_) | StoreError::Closed)
+        matches!(self, StoreError::Stopped(_) | StoreError::Closed | StoreError::OtherProtocol { .. })
     }
 }
 

@@ -34,8 +34,7 @@ fn json<T: Serialize>(value: &T) -> String {
 
 #[test]
 fn stored_values_are_read_as_they_were_written() {
-    let lane =
-        Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type: JobType::new("a").unwrap() };
+    let lane = Lane::new(Tenant::default(), QueueName::default(), JobType::new("a").unwrap());
     let job = NewJob::new(JobType::new("a").unwrap(), Payload::bytes([0, 255], "application/octet-stream"));
     let seeds = [
         json(&Policy::default()),

@@ -64,11 +64,7 @@ fn a_token_has_one_spelling_and_a_changed_one_is_not_valid() {
 }
 
 fn lane() -> Lane {
-    Lane {
-        tenant: Tenant::default(),
-        queue: QueueName::default(),
-        job_type: JobType::new("email.send").unwrap(),
-    }
+    Lane::new(Tenant::default(), QueueName::default(), JobType::new("email.send").unwrap())
 }
 
 fn spec(texts: [String; 4]) -> Spec {

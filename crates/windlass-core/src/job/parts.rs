@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, StreamTotals, Tenant, WorkerId};
+use super::{
+    ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, StreamTotals, Tenant, WorkerId, WorkerVersion,
+};
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid};
 use crate::key::KeyId;
 use crate::limits;
 use crate::ticket::Ticket;
 
-/// Tenant, queue and type together. Every pause and every global limit except the concurrency key depends on these
-/// three only, so a claim opens or skips a whole lane, however many jobs are in it.
+/// Tenant, queue and type together, and the version that the jobs require of their worker. Every pause and every global
+/// limit except the concurrency key depends on the first three only, and which workers may receive a job on all four, so
+/// a claim opens or skips a whole lane, however many jobs are in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lane {
     /// The tenant.
@@ -21,9 +24,28 @@ pub struct Lane {
     pub queue: QueueName,
     /// The job type.
     pub job_type: JobType,
+    /// The version of the only workers that receive its jobs; any version if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<WorkerVersion>,
 }
 
 impl Lane {
+    /// The lane of the jobs that any version of a worker receives.
+    pub fn new(tenant: Tenant, queue: QueueName, job_type: JobType) -> Lane {
+        Lane { tenant, queue, job_type, version: None }
+    }
+
+    /// The lane of the jobs of the same tenant, queue and type that require this version.
+    #[must_use]
+    pub fn requiring(self, version: Option<WorkerVersion>) -> Lane {
+        Lane { version, ..self }
+    }
+
+    /// Whether workers of this version may receive its jobs.
+    pub fn is_for_version(&self, version: Option<&str>) -> bool {
+        self.version.as_ref().is_none_or(|required| version == Some(required.as_str()))
+    }
+
     /// Whether its jobs are internal: deliveries of callbacks and alerts. They do not count towards the limits of their tenant, and
     /// only workers that subscribe to them by name receive them.
     pub fn is_internal(&self) -> bool {

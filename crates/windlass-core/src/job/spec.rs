@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts};
+use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerVersion};
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid};
 use crate::limits;
@@ -190,6 +190,9 @@ pub struct NewJob {
     pub payload: Payload,
     /// The queue.
     pub queue: QueueName,
+    /// The version of the workers that may receive it; any version if `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires_version: Option<WorkerVersion>,
     /// The priority.
     pub priority: Option<Priority>,
     /// Delay before the job can run.
@@ -247,6 +250,7 @@ impl NewJob {
             job_type,
             payload,
             queue: QueueName::default(),
+            requires_version: None,
             priority: None,
             delay: None,
             run_at: None,

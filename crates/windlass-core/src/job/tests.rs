@@ -43,11 +43,7 @@ fn worker() -> WorkerId {
 
 /// A job that was submitted at [`start`] with the default policy and may be claimed.
 fn job() -> JobRecord {
-    let lane = Lane {
-        tenant: Tenant::default(),
-        queue: QueueName::default(),
-        job_type: JobType::new("mail.send").unwrap(),
-    };
+    let lane = Lane::new(Tenant::default(), QueueName::default(), JobType::new("mail.send").unwrap());
     JobRecord {
         state: JobState::Scheduled,
         eligible_at: Some(start()),

@@ -1,7 +1,7 @@
 //! Tests of tickets: what is signed, and that nothing of it can be changed.
 
 use super::*;
-use crate::job::{JobMetadata, JobType, Payload, QueueName, Tenant};
+use crate::job::{JobMetadata, JobType, Payload, QueueName, Tenant, WorkerVersion};
 
 const NOW: i64 = 1_800_000_000_000;
 
@@ -18,11 +18,7 @@ struct Submitted {
 
 impl Submitted {
     fn new(payload: &[u8]) -> Submitted {
-        let lane = Lane {
-            tenant: Tenant::default(),
-            queue: QueueName::default(),
-            job_type: JobType::new("email.send").unwrap(),
-        };
+        let lane = Lane::new(Tenant::default(), QueueName::default(), JobType::new("email.send").unwrap());
         let metadata = JobMetadata {
             tags: [("plan".to_owned(), "pro".to_owned())].into(),
             correlation_id: Some("order-7".into()),
@@ -92,6 +88,26 @@ fn a_ticket_is_good_for_its_job_until_it_expires() {
     assert_eq!(verify(&ticket, b"{}", 59), Ok(()));
     assert_eq!(verify(&ticket, b"{}", 60), Err(TicketFault::Expired));
     assert_eq!(verify(&ticket, b"{ }", 0), Err(TicketFault::PayloadMismatch));
+}
+
+/// Model: tickets, worker-versions
+#[test]
+fn a_ticket_names_the_version_that_the_job_requires() {
+    let now = Timestamp::from_millis(NOW);
+    let requiring = |version: Option<&str>| {
+        let version = version.map(|text| WorkerVersion::new(text).unwrap());
+        let job = Submitted::new(b"{}");
+        Submitted { lane: job.lane.clone().requiring(version), ..job }
+    };
+    let expires = now.plus(std::time::Duration::from_secs(60));
+    for (own, others) in [(Some("v1"), [None, Some("v2")]), (None, [Some("v1"), Some("v2")])] {
+        let ticket = Ticket::issue(&key(), requiring(own).subject(), 99, now, expires);
+        let verify = |version| ticket.verify(&[key().public()], requiring(version).subject(), now);
+        assert_eq!(verify(own), Ok(()));
+        for other in others {
+            assert_eq!(verify(other), Err(TicketFault::OtherJob("worker version")));
+        }
+    }
 }
 
 /// Model: tickets. Every bit of every field.

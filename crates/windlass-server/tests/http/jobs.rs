@@ -16,3 +16,5 @@ mod pending;
 mod submit;
 #[path = "jobs/trace.rs"]
 mod trace;
+#[path = "jobs/version.rs"]
+mod version;

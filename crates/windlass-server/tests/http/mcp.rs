@@ -95,6 +95,15 @@ async fn an_agent_looks_at_jobs_without_their_data() {
     assert_eq!(events["records"][0]["job"], done);
     let found = tool(&t, "", "search_docs", json!({"query": "cancel job"})).await;
     assert_eq!(found["operations"][0]["operation"], "cancelJob");
+    let found = tool(&t, "", "search_docs", json!({"query": "steps_changed replay"})).await;
+    let replay = found["guides"].as_array().unwrap().iter().find(|one| one["heading"] == "Replay").unwrap();
+    assert_eq!(
+        (&replay["guide"], &replay["path"]),
+        (&json!("Worker protocol"), &json!("/docs/guides/protocol#replay"))
+    );
+    assert!(replay["excerpt"].as_str().unwrap().contains("steps_changed"), "{found}");
+    let none = tool(&t, "", "search_docs", json!({"query": "xyzzy"})).await;
+    assert_eq!((&none["guides"], &none["operations"]), (&json!([]), &json!([])));
     let read = rpc(&t, "", "resources/read", json!({"uri": format!("windlass://jobs/{done}")})).await;
     assert!(!read["result"]["contents"][0]["text"].as_str().unwrap().contains("s3"));
     let api = rpc(&t, "", "resources/read", json!({"uri": "windlass://openapi.json"})).await;

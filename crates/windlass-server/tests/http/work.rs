@@ -20,7 +20,7 @@ async fn a_worker_registers_claims_and_reports() {
             json!({"name": "w", "queues": ["default"], "types": ["a"], "concurrency": 2, "version": "1"}),
         )
         .await;
-    assert_eq!(registered["heartbeat_every"], "10s");
+    assert_eq!((&registered["heartbeat_every"], &registered["protocol"]), (&json!("10s"), &json!(1)));
     let worker = registered["worker_id"].as_str().unwrap();
     let claimed = t.post_ok(200, "/claims", json!({"worker_id": worker, "limit": 5, "wait": "1s"})).await;
     assert_eq!(claimed["paused"], false);

@@ -11,6 +11,7 @@ use crate::error::{FieldProblem, Invalid, SubmitError};
 use crate::handler::lost_in_json;
 use crate::job::{
     Debounce, Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant,
+    WorkerVersion,
 };
 use crate::store::command::submit::SubmitOptions;
 
@@ -179,6 +180,12 @@ options! {
     fn lifetime(self, lifetime: Duration) => |builder, lifetime| builder.with(|new| new.lifetime = Some(lifetime));
     /// Longest time from when the job becomes ready to its first start; the job fails if it is not started in time.
     fn start_within(self, time: Duration) => |builder, time| builder.with(|new| new.start_timeout = Some(time));
+    /// Only workers of exactly this [`version`](crate::Worker::version) receive the job.
+    fn requires_version(self, version: &str) => |builder, version| {
+        builder.with_checked("requires_version", WorkerVersion::new(version), |new, version| {
+            new.requires_version = Some(version);
+        })
+    };
     /// Keeps the job in state `created` until [`JobHandle::submit`](super::JobHandle::submit) is called.
     fn hold(self) => |builder| builder.with(|new| new.hold = true);
     /// The tenant that owns the job.

@@ -276,11 +276,7 @@ mod tests {
     use crate::job::{ChildGroup, JobRecord as Record, JobType, Lane, Parent, QueueName, Seq, Tenant};
 
     fn child(index: u32) -> Record {
-        let lane = Lane {
-            tenant: Tenant::default(),
-            queue: QueueName::default(),
-            job_type: JobType::new("child").unwrap(),
-        };
+        let lane = Lane::new(Tenant::default(), QueueName::default(), JobType::new("child").unwrap());
         let now = Timestamp::from_millis(1000);
         let id = JobId::new(now, u128::from(index));
         let parent = Parent { seq: Seq(1), id: JobId::new(now, 99), group: 1, index };

@@ -11,6 +11,7 @@ use windlass_api::json::Json;
 use windlass_api::priority::PriorityInput;
 use windlass_api::submission::{Batch, Submission};
 use windlass_api::tags::Tags;
+use windlass_api::text::Text;
 use windlass_api::time::Span;
 
 use super::Remote;
@@ -96,6 +97,7 @@ impl Remote {
             reset_checkpoints: how.reset_checkpoints,
             only_once: how.only_once,
             from_step: how.from_step,
+            requires_version: how.requires_version.map(Text),
             ..RedriveBody::default()
         };
         let body = body.with_payload(how.payload.as_ref());
@@ -191,13 +193,14 @@ fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActError
             only_once: false,
             payload: None,
             from_step: None,
+            requires_version: Field::Keep,
         }) => body(JobAction::Redrive),
         BulkAction::Delete => body(JobAction::Delete),
         BulkAction::Act(ActionRequest::Suspend(_)) => return unknown("suspending for a time"),
         BulkAction::Act(ActionRequest::Submit) => return unknown("submitting held jobs"),
         BulkAction::Act(ActionRequest::Patch(_)) => return unknown("changing metadata"),
         BulkAction::Redrive(_) => {
-            return unknown("redriving from a step, only once or with another payload");
+            return unknown("redriving from a step, only once, or with another payload or version");
         }
     })
 }

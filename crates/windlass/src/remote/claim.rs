@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use windlass_api::claim::{ClaimBody, ClaimView, Registered, WorkerBody};
+use windlass_api::claim::{ClaimBody, ClaimView, PROTOCOL, Registered, WorkerBody};
 use windlass_api::time::Span;
 
 use super::Remote;
@@ -27,7 +27,12 @@ impl Remote {
         // A second registration after a lost answer leaves an unused worker, which is removed in time.
         let asked = self.client.ask::<Registered>(Call::post("/workers").json(&body).repeatable(true)).await;
         let missing = || WorkError::Store(StoreError::Unreachable("it has no workers".into()));
-        let id = asked.map_err(|error| error.into_work_or(missing()))?.worker_id.0;
+        let registered = asked.map_err(|error| error.into_work_or(missing()))?;
+        let id = registered.worker_id.0;
+        if registered.protocol != PROTOCOL {
+            // Nothing that it sends can be relied on, so the server is not told either: it removes the worker in time.
+            return Err(StoreError::OtherProtocol { server: registered.protocol, own: PROTOCOL }.into());
+        }
         let now = self.now();
         Ok(Worker {
             id,

@@ -9,7 +9,7 @@ use crate::job::{JobId, JobRecord, JobState, JobType, Lane, QueueName, Seq, Tena
 
 /// A job of which only these fields are known.
 pub(super) fn sketch(id: JobId, job_type: JobType, state: JobState, now: Timestamp) -> JobRecord {
-    let lane = Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type };
+    let lane = Lane::new(Tenant::default(), QueueName::default(), job_type);
     JobRecord { state, ..JobRecord::new(Seq(0), id, Arc::new(lane), Arc::default(), now) }
 }
 

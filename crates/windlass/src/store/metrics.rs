@@ -228,7 +228,7 @@ mod tests {
 
     fn submitted(job_type: &str, count: u64) -> (Arc<Lane>, Minute) {
         let (tenant, queue) = (Tenant::new("acme").unwrap(), QueueName::new("mail").unwrap());
-        let lane = Lane { tenant, queue, job_type: JobType::new(job_type).unwrap() };
+        let lane = Lane::new(tenant, queue, JobType::new(job_type).unwrap());
         (Arc::new(lane), Minute { submitted: count, ..Minute::default() })
     }
 

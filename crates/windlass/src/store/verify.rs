@@ -199,8 +199,9 @@ fn counters(
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);
             let kept = counted[state as usize];
             report.count_finding((kept != found).then(|| {
+                let version = lane.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
                 format!(
-                    "{} {} {} {state}: counter {kept}, jobs {found}",
+                    "{} {} {}{version} {state}: counter {kept}, jobs {found}",
                     lane.tenant, lane.queue, lane.job_type
                 )
             }));

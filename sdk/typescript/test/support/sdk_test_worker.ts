@@ -161,7 +161,7 @@ const sdktest = defineJob<{ program: Operation[] }, unknown>("sdktest");
 const number = defineJob("sdktest.number", { payload: aNumber });
 
 const worker = new Windlass()
-  .worker({ name: "sdk-test", concurrency: 4 })
+  .worker({ name: "sdk-test", version: process.env["WINDLASS_TEST_VERSION"] ?? "1", concurrency: 4 })
   .on(sdktest, async ({ program }, cx) => (await new Program(cx).run(program))?.result ?? null)
   .on(number, (value) => value + 1);
 await runUntilSignal(worker);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{
     Category, Debounce, Dependency, JitterMode, JobId, JobMetadata, JobType, NewJob, Payload, Priority,
-    QueueName, RetryPolicy, Strategy, Tenant,
+    QueueName, RetryPolicy, Strategy, Tenant, WorkerVersion,
 };
 
 use super::Submission;
@@ -18,6 +18,7 @@ fn full(payload: Payload) -> NewJob {
         job_type: JobType::new("mail.send").unwrap(),
         payload,
         queue: QueueName::new("mail").unwrap(),
+        requires_version: Some(WorkerVersion::new("2.4.0-rc.1+7").unwrap()),
         priority: Some(Priority::new(80).unwrap()),
         delay: time(1),
         run_at: Some(Timestamp::from_millis(1_900_000_000_123)),

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use windlass::job::JobAction;
+use windlass::job::{JobAction, WorkerVersion};
+use windlass::settings::patch::Field;
 use windlass_api::actions::{
     BulkAnswer, BulkBody, PriorityBody, ReasonBody, RedriveBody, SuspendBody, SuspendWord,
 };
@@ -14,6 +15,7 @@ use windlass_api::expires::Expiry;
 use windlass_api::filter::JobFilter;
 use windlass_api::job::{ActedJob, Job};
 use windlass_api::priority::PriorityInput;
+use windlass_api::text::Text;
 use windlass_api::time::Span;
 use windlass_server::number::grouped;
 
@@ -115,6 +117,7 @@ pub(crate) struct PriorityArgs {
 
 /// Arguments of `redrive`.
 #[derive(Args)]
+#[allow(clippy::struct_excessive_bools, reason = "every flag is one")]
 pub(crate) struct RedriveArgs {
     /// Run every step again instead of continuing after the last checkpoint; for ids
     #[arg(long)]
@@ -125,6 +128,12 @@ pub(crate) struct RedriveArgs {
     /// Refuse jobs that were redriven already; for ids
     #[arg(long)]
     only_once: bool,
+    /// Version that the new job requires of its worker, in place of the old one's; for ids
+    #[arg(long, value_name = "VERSION", conflicts_with = "any_version")]
+    requires_version: Option<Text<WorkerVersion>>,
+    /// Let workers of any version receive the new job; for ids
+    #[arg(long)]
+    any_version: bool,
     /// Payload of the new job: JSON, or @FILE, or - for standard input; for a single id
     #[arg(long, value_name = "JSON", conflicts_with = "edit")]
     payload: Option<String>,
@@ -189,7 +198,12 @@ impl Action {
         let alone = match self {
             Action::Suspend(body) => vec![("--expires", body.expires.is_some())],
             Action::Redrive(body) => {
-                vec![("--only-once", body.only_once), ("--reset-checkpoints", body.reset_checkpoints)]
+                let has_version = !body.requires_version.is_kept();
+                vec![
+                    ("--only-once", body.only_once),
+                    ("--reset-checkpoints", body.reset_checkpoints),
+                    ("--requires-version and --any-version", has_version),
+                ]
             }
             _ => Vec::new(),
         };
@@ -242,7 +256,13 @@ pub(crate) async fn priority(args: &PriorityArgs) -> anyhow::Result<ExitCode> {
 pub(crate) async fn redrive(args: &RedriveArgs) -> anyhow::Result<ExitCode> {
     let RedriveArgs { reset_checkpoints, only_once, .. } = *args;
     let from_step = args.from_step.clone();
-    let mut body = RedriveBody { reset_checkpoints, only_once, from_step, ..RedriveBody::default() };
+    let requires_version = match &args.requires_version {
+        Some(version) => Field::Set(version.clone()),
+        None if args.any_version => Field::Clear,
+        None => Field::Keep,
+    };
+    let mut body =
+        RedriveBody { reset_checkpoints, only_once, from_step, requires_version, ..RedriveBody::default() };
     if args.payload.is_none() && !args.edit && args.from_step.is_none() {
         return run(&args.which, Action::Redrive(body)).await;
     }

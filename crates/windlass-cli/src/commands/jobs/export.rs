@@ -34,11 +34,12 @@ pub(crate) struct ExportArgs {
 }
 
 /// The fields of a job that a submission has under the same name.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "type",
     "payload",
     "payload_base64",
     "queue",
+    "requires_version",
     "priority",
     "unique_key",
     "concurrency_key",

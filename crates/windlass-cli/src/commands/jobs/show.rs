@@ -101,6 +101,12 @@ fn fact_list(job: &Job, now: Timestamp) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("type", job.r#type.to_string()),
         ("queue", job.queue.to_string()),
+        (
+            "version",
+            job.requires_version
+                .as_ref()
+                .map_or_else(String::new, |version| format!("only workers of {version}")),
+        ),
         ("tenant", job.tenant.to_string()),
         ("owner", job.owner.clone()),
         (

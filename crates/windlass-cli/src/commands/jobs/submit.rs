@@ -9,7 +9,7 @@ use base64::Engine as _;
 use clap::Args;
 use serde_json::Map;
 use serde_json::value::RawValue;
-use windlass::job::{JobState, JobType, QueueName, Tenant};
+use windlass::job::{JobState, JobType, QueueName, Tenant, WorkerVersion};
 use windlass_api::job::{Job, SubmittedJob};
 use windlass_api::json::Json;
 use windlass_api::priority::PriorityInput;
@@ -57,6 +57,9 @@ pub(crate) struct JobOptions {
     /// Priority: 0 to 100, or low, normal, high, critical
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<PriorityInput>,
+    /// Only workers of exactly this version receive it
+    #[arg(long, value_name = "VERSION")]
+    requires_version: Option<Text<WorkerVersion>>,
     /// Run it after this time, such as 10s or 1h30m
     #[arg(long, value_name = "DURATION", conflicts_with = "at")]
     delay: Option<Span>,
@@ -151,6 +154,7 @@ impl JobOptions {
         }
         Ok(Submission {
             queue: self.queue.clone(),
+            requires_version: self.requires_version.clone(),
             priority: self.priority,
             delay: self.delay,
             run_at: self.at,
@@ -376,7 +380,7 @@ mod tests {
                      --unique-key b --concurrency-key c --debounce-key d --debounce-delay 1s --tag a:b \
                      --correlation-id e --timeout 1s --lease 1s --lifetime 1h --start-timeout 1s --attempts 2 \
                      --after x --after-any y --callback https://example.com --tenant t --traceparent z \
-                     --tracestate v=1 --baggage u=1";
+                     --tracestate v=1 --baggage u=1 --requires-version 1.2.3";
         let at = ["mail", "<a/>", "--content-type", "text/xml", "--at", "2030-01-01T00:00:00Z"];
         let mut given = std::collections::BTreeSet::new();
         for flags in [&flags.split_whitespace().collect::<Vec<_>>()[..], &at] {

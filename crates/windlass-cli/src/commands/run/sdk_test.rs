@@ -3,6 +3,7 @@
 
 mod case;
 mod cases;
+mod lossy;
 mod stage;
 mod worker;
 

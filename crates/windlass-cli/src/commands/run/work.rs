@@ -69,6 +69,9 @@ pub(crate) struct WorkArgs {
     /// The worker's display name; program and host name by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// The worker's version, which jobs may require; that of windlass by default.
+    #[arg(long, value_name = "VERSION", default_value = env!("CARGO_PKG_VERSION"), hide_default_value = true)]
+    worker_version: String,
     /// Pass the worker's key to programs as `WINDLASS_KEY`; by default they get none.
     #[arg(long)]
     pass_key: bool,
@@ -137,7 +140,7 @@ impl WorkArgs {
         let name = self.name.clone().unwrap_or_else(|| format!("{command}@{machine}"));
         let mut worker = Worker::new(client)
             .name(&name)
-            .version(env!("CARGO_PKG_VERSION"))
+            .version(&self.worker_version)
             .drain(self.drain.0)
             .grace(self.grace.0.saturating_add(PROGRAM_GRACE_MARGIN));
         for queue in &self.queues {

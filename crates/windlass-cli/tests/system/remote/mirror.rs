@@ -3,7 +3,7 @@
 use windlass::error::{ActError, FieldProblem, SubmitError};
 use windlass::job::{
     ErrorCause, Failure, JitterMode, JobState, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode,
-    Tenant,
+    Tenant, WorkerVersion,
 };
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Suspend};
@@ -53,13 +53,15 @@ async fn what_the_server_shows_is_read_back_whole() {
         queue,
         retry: Some(retry),
         start_timeout: Some(secs(30)),
+        requires_version: WorkerVersion::new("2.0+7").ok(),
         traceparent: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
         tracestate: Some("vendor=1".into()),
         baggage: Some("user=7".into()),
         ..NewJob::new(job_type, Payload::json("1"))
     };
     let id = remote.submit(&me, vec![new], SubmitOptions::default()).await.unwrap()[0].job.id;
-    let worker = remote.register(&me, NewWorker::default()).await.unwrap().id;
+    let new = NewWorker { version: Some("2.0+7".into()), ..NewWorker::default() };
+    let worker = remote.register(&me, new).await.unwrap().id;
     let request = ClaimRequest { worker, queues: None, types: None, limit: 1 };
     let claimed = remote.claim(&me, &request, secs(0)).await.unwrap().jobs.remove(0);
     let suspend =

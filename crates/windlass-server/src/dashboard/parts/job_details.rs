@@ -69,6 +69,7 @@ pub(in crate::dashboard) fn facts(snapshot: &Snapshot, config: &Config, now: Tim
         facts.put("Worker", Value::Link(format!("/workers/{id}"), worker_name(config, &id)));
         facts.when("Lease expires", Some(lease.ends_at()));
     }
+    facts.code("Required worker version", job.lane.version.as_ref().map(ToString::to_string).as_ref());
     facts.text("Owner", spec.owner.clone());
     facts.text("Retry", retry(&job.policy.retry));
     let limits = &job.policy.timeouts;

@@ -73,10 +73,12 @@ impl Means<'_> {
                 let id = first.as_str().or_else(|| first["id"].as_str())?;
                 link(format!("/jobs/{id}"), "Open the job it waits for")
             }
-            "no_worker" if !is_paused(&reason.details) => Some(Fix::Command(format!(
-                "windlass work {} --queue {} -- PROGRAM",
-                job.lane.job_type, job.lane.queue
-            ))),
+            "no_worker" if !is_paused(&reason.details) => {
+                let version = job.lane.version.as_ref();
+                let version = version.map_or(String::new(), |version| format!(" --worker-version {version}"));
+                let (job_type, queue) = (&job.lane.job_type, &job.lane.queue);
+                Some(Fix::Command(format!("windlass work {job_type} --queue {queue}{version} -- PROGRAM")))
+            }
             "no_worker" | "no_free_slot" => link("/workers".to_owned(), "Workers"),
             "max_running" | "rate_limited" => self.limit(&reason.details["scope"]),
             "over_quota" if self.visitor.may(Permission::Administer) => {

@@ -98,7 +98,7 @@ pub(in crate::dashboard) async fn act(
                 (form.get("reset_checkpoints").is_some(), form.get("again").is_none());
             let payload = form.all("payload").next().map(edited_payload).transpose()?;
             let from_step = form.text("from_step");
-            let how = Redrive { reset_checkpoints, from_step, only_once, payload };
+            let how = Redrive { reset_checkpoints, from_step, only_once, payload, ..Redrive::default() };
             let new = store.redrive(caller, id, how).await?;
             return Ok(back(new.id, "redriven"));
         }

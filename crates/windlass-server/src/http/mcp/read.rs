@@ -8,6 +8,7 @@ use super::Session;
 use super::api::{Address, CallError};
 use super::arguments::Arguments;
 use super::shown::{counted, guard, summary, untrusted};
+use crate::guides;
 
 /// Default number of jobs in a list, events and log lines.
 const PAGE: u64 = 20;
@@ -162,4 +163,12 @@ pub(super) async fn schedules(session: &Session<'_>, arguments: &Arguments) -> R
 pub(super) async fn audit(session: &Session<'_>, arguments: &Arguments) -> Result<Value, CallError> {
     let filter = ["job", "event", "actor", "queue", "type", "since", "until", "tenant"];
     session.get(Address::new(&["audit"]).query(paged(arguments, &filter))).await
+}
+
+/// Sections of the guides, and parts of the reference, that contain all words.
+pub(super) fn documents(session: &Session<'_>, arguments: &Arguments) -> Value {
+    let query = arguments.need("query");
+    let mut found = session.app.documents().1.found(query);
+    found["guides"] = guides::found(query).into();
+    found
 }

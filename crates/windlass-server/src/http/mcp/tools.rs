@@ -79,7 +79,8 @@ const TOOLS: &[Tool] = &[
         Field::new("job", TEXT, "Id of a job"), Field::new("event", TEXT, "Event, such as job.lifecycle.cancelled"),
         Field::new("actor", TEXT, "Who"), Field::new("queue", TEXT, "Queue"), Field::new("type", TEXT, "Job type"),
         Field::new("since", TEXT, "RFC 3339"), Field::new("until", TEXT, "RFC 3339"), TENANT], PAGE]),
-    reading("search_docs", "Search the reference", "Operations of the HTTP API, objects and error codes that contain all words.",
+    reading("search_docs", "Search the documents", "Sections of the guides, and operations, objects and error codes of the HTTP API, \
+        that contain all words.",
         &[&[Field::required("query", "Words")]]),
     acting("submit_job", "Submit a job", "Submits a job.", Effect::Change, Permission::Submit, &[&[
         Field::required("type", "Job type"), Field::new("queue", TEXT, "Queue; `default` if not given"),
@@ -181,7 +182,7 @@ async fn run(session: &Session<'_>, name: &str, arguments: &Arguments) -> Result
         "list_dead_letters" => read::dead_letters(session, arguments).await,
         "list_schedules" => read::schedules(session, arguments).await,
         "audit" => read::audit(session, arguments).await,
-        "search_docs" => Ok(session.app.documents().1.found(arguments.need("query"))),
+        "search_docs" => Ok(read::documents(session, arguments)),
         "submit_job" => act::submit(session, arguments).await,
         "signal_job" => act::signal(session, arguments).await,
         "redrive_jobs" => act::on_jobs(session, "redrive", arguments).await,

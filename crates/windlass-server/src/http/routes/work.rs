@@ -20,8 +20,8 @@ use windlass::store::wire::job_details::child as encode_child;
 use windlass::store::wire::outcome::attempt_writes;
 use windlass::store::wire::stream::stream_write;
 use windlass_api::claim::{
-    AttemptWrites, CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, Registered,
-    WorkerBody,
+    AttemptWrites, CheckpointBody, ClaimBody, DirectiveView, HeartbeatBody, HeartbeatView, PROTOCOL,
+    Registered, WorkerBody,
 };
 use windlass_api::job_details::{Parent, SpawnedChildren};
 use windlass_api::json::Json;
@@ -47,7 +47,7 @@ pub(crate) async fn register(
 ) -> Result<Created<Registered>, ApiError> {
     let worker = app.store().register(&caller, body.try_into()?).await?;
     let heartbeat_every = limits::HEARTBEAT_EVERY.into();
-    Ok(Created(Registered { worker_id: Text(worker.id), heartbeat_every }))
+    Ok(Created(Registered { worker_id: Text(worker.id), heartbeat_every, protocol: PROTOCOL }))
 }
 
 /// `DELETE /workers/{id}`

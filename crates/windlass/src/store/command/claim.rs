@@ -58,6 +58,7 @@ impl ClaimRequest {
                 .types
                 .clone()
                 .or(registered(worker.types.is_empty()).map(|worker| worker.types.clone())),
+            version: worker.version.clone(),
         }
     }
 

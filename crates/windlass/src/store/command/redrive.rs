@@ -7,14 +7,15 @@ use serde_json::json;
 
 use super::effects::audit::RecordActor;
 use super::precondition::IfMatch;
-use super::submit::{WantedKey, check_depth, first_beyond_limit, unique_holder};
+use super::submit::{WantedKey, check_depth, check_new_lane, first_beyond_limit, unique_holder};
 use crate::audit::AuditEvent;
 use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition};
 use crate::job::{
-    JobAction, JobEvent, JobFlags, JobId, JobRecord, Payload, RareFields, SavedStep, Seq, Spec, Transition,
-    kept_before, transition,
+    JobAction, JobEvent, JobFlags, JobId, JobRecord, Lane, Payload, RareFields, SavedStep, Seq, Spec,
+    Transition, WorkerVersion, kept_before, transition,
 };
 use crate::limits;
+use crate::settings::patch::Field;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::schema_checks::SchemaChecks;
 use crate::store::documents::key_counts::used_key;
@@ -33,6 +34,8 @@ pub struct Redrive {
     pub only_once: bool,
     /// The payload of the new job, in place of the old one's: for jobs that failed because of what they were given.
     pub payload: Option<Payload>,
+    /// The version that the new job requires of its worker; the old one's unless changed.
+    pub requires_version: Field<WorkerVersion>,
 }
 
 /// Submits a final job again as a new one.
@@ -57,12 +60,13 @@ pub(crate) fn redrive(
     let is_edited = payload.is_some();
     let payload = payload.unwrap_or_else(|| spec.payload.clone());
     let unique_key = free_unique_key(tx, &old, &spec)?;
-    let one_more = BTreeMap::from([(old.lane.clone(), 1)]);
+    let lane = new_lane(tx, &old, how)?;
+    let one_more = BTreeMap::from([(lane.clone(), 1)]);
     check_depth::<ActError>(tx, one_more)?;
     check_concurrency_key(tx, &old, &spec)?;
     let seq = tx.allocate(1)?;
     let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
-    let held = renewed(tx, &old, seq);
+    let held = renewed(tx, &old, lane, seq);
     let given =
         Spec { payload, idempotency_key: None, after: Vec::new(), after_any: Vec::new(), ..spec.clone() };
     let mut held = tx.with_ticket_in_place_of((&old, &spec), (held, &given));
@@ -78,6 +82,9 @@ pub(crate) fn redrive(
         json!({"job_id": id.to_string(), "actor_id": caller.id, "new_job_id": new.id.to_string()});
     if is_edited {
         context["payload_changed"] = json!(true);
+    }
+    if new.lane.version != old.lane.version {
+        context["requires_version"] = json!(new.lane.version);
     }
     if let Some(step) = &how.from_step {
         context["from_step"] = json!(step);
@@ -117,6 +124,22 @@ fn new_payload(
     Ok(Some(payload))
 }
 
+/// The lane of the new job: the old one's, unless it is to require another version.
+fn new_lane(tx: &mut WriteTx<'_>, old: &JobRecord, how: &Redrive) -> Result<Arc<Lane>, ActError> {
+    let version = match &how.requires_version {
+        Field::Keep => return Ok(old.lane.clone()),
+        Field::Clear => None,
+        Field::Set(version) => Some(version.clone()),
+    };
+    if old.lane.is_internal() && version.is_some() {
+        let what = "cannot be given to a callback or an alert: the server itself sends them";
+        return Err(Invalid::new("requires_version", FieldProblem::Contradiction(what.into())).into());
+    }
+    let lane = tx.intern_lane(Lane::clone(&old.lane).requiring(version));
+    check_new_lane(tx, &lane)?;
+    Ok(lane)
+}
+
 /// Refuses to use a concurrency key again if its tenant already uses as many as it may.
 fn check_concurrency_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<(), ActError> {
     let Some((key, text)) = used_key(old).zip(spec.concurrency_key.as_deref()) else { return Ok(()) };
@@ -138,7 +161,7 @@ fn free_unique_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result
 }
 
 /// The job as first submitted, created now, without its dependencies and parent.
-fn renewed(tx: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
+fn renewed(tx: &WriteTx<'_>, old: &JobRecord, lane: Arc<Lane>, seq: Seq) -> JobRecord {
     let id = JobId::new(tx.now, tx.env.entropy.bits());
     JobRecord {
         priority: old.priority,
@@ -150,7 +173,7 @@ fn renewed(tx: &WriteTx<'_>, old: &JobRecord, seq: Seq) -> JobRecord {
             owner_key: old.details.owner_key.clone(),
             ..RareFields::default()
         }),
-        ..JobRecord::new(seq, id, old.lane.clone(), old.policy.clone(), tx.now)
+        ..JobRecord::new(seq, id, lane, old.policy.clone(), tx.now)
     }
 }
 

@@ -13,7 +13,7 @@ mod schemas;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use backlog::check_depth;
+pub(crate) use backlog::{check_depth, check_new_lane};
 pub(crate) use key_limit::{WantedKey, first_beyond_limit};
 use keys::Duplicate;
 #[cfg(all(test, feature = "postgres"))]

@@ -226,9 +226,7 @@ mod tests {
     fn parts_are_the_sums_of_their_lanes() {
         let name = |text: &str| Tenant::new(text).unwrap();
         let (queue, kind) = (QueueName::new("mail").unwrap(), JobType::new("send").unwrap());
-        let lane = |tenant: &str| {
-            Arc::new(Lane { tenant: name(tenant), queue: queue.clone(), job_type: kind.clone() })
-        };
+        let lane = |tenant: &str| Arc::new(Lane::new(name(tenant), queue.clone(), kind.clone()));
         let mut counts = Counts::default();
         counts.add(&lane("a"), JobState::Running, 2);
         counts.add(&lane("b"), JobState::Running, 3);

@@ -305,11 +305,11 @@ mod tests {
     use super::*;
 
     fn lane(tenant: &str, queue: &str, job_type: &str) -> Lane {
-        Lane {
-            tenant: Tenant::new(tenant).unwrap(),
-            queue: QueueName::new(queue).unwrap(),
-            job_type: JobType::new(job_type).unwrap(),
-        }
+        Lane::new(
+            Tenant::new(tenant).unwrap(),
+            QueueName::new(queue).unwrap(),
+            JobType::new(job_type).unwrap(),
+        )
     }
 
     fn submitted(number: u64) -> Point {

@@ -228,13 +228,17 @@ impl Rates {
     }
 }
 
-/// The sum of what was counted in each lane.
+/// The sum of what was counted in each lane, whatever version its jobs require: it is stored by names.
 fn by_lane<'c>(
     counted: impl IntoIterator<Item = &'c FxHashMap<usize, (Arc<Lane>, Minute)>>,
 ) -> BTreeMap<Arc<Lane>, Minute> {
     let mut sum: BTreeMap<Arc<Lane>, Minute> = BTreeMap::new();
     for (lane, counts) in counted.into_iter().flat_map(FxHashMap::values) {
-        sum.entry(lane.clone()).or_default().merge(counts);
+        let lane = match lane.version {
+            Some(_) => Arc::new(Lane::clone(lane).requiring(None)),
+            None => lane.clone(),
+        };
+        sum.entry(lane).or_default().merge(counts);
     }
     sum
 }
@@ -251,7 +255,7 @@ mod tests {
 
     fn lane(number: usize) -> Arc<Lane> {
         let (tenant, queue) = (Tenant::new("acme").unwrap(), QueueName::new("mail").unwrap());
-        Arc::new(Lane { tenant, queue, job_type: JobType::new(&format!("t{number}")).unwrap() })
+        Arc::new(Lane::new(tenant, queue, JobType::new(&format!("t{number}")).unwrap()))
     }
 
     fn at(millis: i64) -> Timestamp {

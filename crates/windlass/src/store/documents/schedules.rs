@@ -174,7 +174,7 @@ impl Schedule {
     /// The lane of its jobs.
     pub(crate) fn lane(&self) -> Lane {
         let (queue, job_type) = (self.job.queue.clone(), self.job.job_type.clone());
-        Lane { tenant: self.tenant.clone(), queue, job_type }
+        Lane::new(self.tenant.clone(), queue, job_type).requiring(self.job.requires_version.clone())
     }
 
     /// The document key.

@@ -34,7 +34,7 @@ impl LaneMinute {
         else {
             return Ok(None);
         };
-        let lane = Lane { tenant, queue, job_type };
+        let lane = Lane::new(tenant, queue, job_type);
         Ok(Some(LaneMinute { lane, minute, counts: parse(&document.body)? }))
     }
 }

@@ -140,6 +140,7 @@ fn fold_job(fold: &mut Fold<'_>, row: &NewRow, packed: &mut Vec<u8>) {
     for name in [job.lane.tenant.as_str(), job.lane.queue.as_str(), job.lane.job_type.as_str()] {
         fold.bytes(name.as_bytes());
     }
+    fold.maybe(job.lane.version.as_ref().map(|version| version.as_str().as_bytes()));
     fold.bytes(&encode(&*job.policy));
     let parts = SpecParts::of(&row.spec);
     let columns = SpecColumns::of(&row.spec, &parts);

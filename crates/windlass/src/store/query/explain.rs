@@ -1,11 +1,13 @@
 //! Why a job does not run: every reason at once, each with actor and end.
 
+use std::collections::BTreeSet;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::clock::whole_millis;
 use crate::error::StoreError;
-use crate::job::{Bucket, JobRecord, JobState, Rate, Suspension, Wait};
+use crate::job::{Bucket, JobRecord, JobState, Lane, Rate, Suspension, Wait};
 use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::budget::{self, BudgetUsage};
 use crate::store::documents::cascade;
@@ -133,8 +135,10 @@ fn without_slots(
     }
     let lane = &job.lane;
     let message = format!(
-        "all {slots} slots of the live workers that take {} from queue {} are taken",
-        lane.job_type, lane.queue
+        "all {slots} slots of the live workers{} that take {} from queue {} are taken",
+        lane.version.as_ref().map_or(String::new(), |version| format!(" of version {version}")),
+        lane.job_type,
+        lane.queue
     );
     let details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str(), "slots": slots});
     Ok(Some(reason("no_free_slot", message, details)))
@@ -157,15 +161,37 @@ fn without_workers(
         }
         paused.push(worker);
     }
+    let of_version = lane.version.as_ref().map_or(String::new(), |version| format!(" of version {version}"));
     let what = format!("{} from queue {}", lane.job_type, lane.queue);
-    let message = if paused.is_empty() {
-        format!("no live worker takes {what}")
+    let mut message = if paused.is_empty() {
+        format!("no live worker{of_version} takes {what}")
     } else {
-        format!("every live worker that takes {what} is paused")
+        format!("every live worker{of_version} that takes {what} is paused")
     };
     let ids: Vec<String> = paused.iter().map(|worker| worker.id.to_string()).take(NAMED_MAX).collect();
-    let details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str(), "paused": ids});
+    let mut details = json!({"type": lane.job_type.as_str(), "queue": lane.queue.as_str(), "paused": ids});
+    if let Some(version) = &lane.version {
+        let live = live_versions(tx, config, lane)?;
+        if paused.is_empty() && !live.is_empty() {
+            message = format!("{message}; live workers that would take it have version {}", live.join(", "));
+        }
+        details["requires_version"] = json!(version);
+        details["live_versions"] = json!(live);
+    }
     Ok(Some(reason("no_worker", message, details)))
+}
+
+/// The versions of the live workers that would take jobs of this lane if they required no version, in order.
+fn live_versions(tx: &mut ReadTx<'_>, config: &Config, lane: &Lane) -> Result<Vec<String>, StoreError> {
+    let mut versions = BTreeSet::new();
+    let others = config.workers.values().filter(|worker| worker.takes_any_version(lane) && !worker.is_lost);
+    for worker in others {
+        let Some(version) = &worker.version else { continue };
+        if !versions.contains(version) && versions.len() < NAMED_MAX && tx.is_live(worker)? {
+            versions.insert(version.clone());
+        }
+    }
+    Ok(versions.into_iter().collect())
 }
 
 /// Reasons that lie in the job itself.

@@ -107,7 +107,7 @@ impl From<shown::Group> for Group {
 
 /// Adds a child of this parent, as a server shows it.
 pub fn add_child(group: &mut Group, parent: JobId, shown: Child, now: Timestamp) {
-    let lane = Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type: shown.r#type.0 };
+    let lane = Lane::new(Tenant::default(), QueueName::default(), shown.r#type.0);
     let place = Parent { seq: Seq(0), id: parent, group: shown.group, index: shown.index };
     let mut job = JobRecord {
         state: shown.state.0,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass::clock::{SharedGrace, SystemClock};
-use windlass::job::{Dependency, Failure, GroupStrategy, JobId, NewJob, Payload, ScheduleName, WorkerId};
+use windlass::job::{
+    Dependency, Failure, GroupStrategy, JobId, NewJob, Payload, ScheduleName, WorkerId, WorkerVersion,
+};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
@@ -167,6 +169,7 @@ pub(super) async fn fill(address: &str) -> Known {
             tenant: (number % 3 == 0).then(|| tenant("acme")),
             delay: (number % 4 == 0).then(|| secs(7_200)),
             hold: number % 7 == 0,
+            requires_version: (number % 7 == 0).then(|| WorkerVersion::new("1.4.2").unwrap()),
             queue: queue(if number % 5 == 0 { "slow" } else { "default" }),
             ..NewJob::new(job_type("report"), Payload::bytes(vec![0, 255, 10], "application/x-thing"))
         };

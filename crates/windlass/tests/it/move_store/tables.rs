@@ -18,7 +18,7 @@ const AUDIT: &str =
 
 /// What both engines have.
 const BOTH: [Table; 12] = [
-    ("lanes", "id, tenant, queue, type, check", "with the jobs; the numbers are the engine's own"),
+    ("lanes", "id, tenant, queue, type, check, version", "with the jobs; the numbers are the engine's own"),
     ("policies", "id, body, check", "with the jobs; the numbers are the engine's own"),
     ("jobs", JOB, "as jobs"),
     ("tags", "name, value, seq", "follow from the jobs"),

@@ -12,7 +12,7 @@ use windlass::clock::Timestamp;
 use windlass::error::{StoreError, SubmitError};
 use windlass::job::{
     Category, Dependency, JitterMode, JobId, JobState, JobType, NewJob, Payload, Priority, RetryPolicy,
-    Strategy,
+    Strategy, WorkerVersion,
 };
 use windlass::settings::patch::{Field, SettingsPatch, TenantPatch};
 use windlass::store::Store;
@@ -73,7 +73,7 @@ type Change = fn(&mut NewJob);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Options in SQL, and the same options in the library.
-const TAKEN: [(&str, Change); 21] = [
+const TAKEN: [(&str, Change); 22] = [
     ("{}", |_| {}),
     (r#"{"queue": "mail", "priority": "high", "run_at": null}"#, |job| {
         job.queue = queue("mail");
@@ -130,6 +130,9 @@ const TAKEN: [(&str, Change); 21] = [
         job.metadata.tags = BTreeMap::from([("a".into(), "b".into()), ("ä".into(), String::new())]);
         job.metadata.correlation_id = Some("order 1".into());
     }),
+    (r#"{"requires_version": "1.2.3-rc.1+7"}"#, |job| {
+        job.requires_version = Some(WorkerVersion::new("1.2.3-rc.1+7").unwrap());
+    }),
     (r#"{"tracestate": "v=1", "baggage": "user=7"}"#, |job| {
         job.tracestate = Some("v=1".into());
         job.baggage = Some("user=7".into());
@@ -183,7 +186,7 @@ async fn sql_and_the_library_make_the_same_jobs() {
 }
 
 /// Options that are refused, the field that is to blame, and the same asked of the library, if it can be.
-const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 30] = [
+const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 33] = [
     (r#"{"traceparent": "a\tb"}"#, "traceparent", Some(|job| job.traceparent = Some("a\tb".into()))),
     (r#"{"baggage": "a\u0085b"}"#, "baggage", Some(|job| job.baggage = Some("a\u{85}b".into()))),
     (r#"{"priority": 101}"#, "priority", None),
@@ -192,6 +195,9 @@ const REFUSED_OPTIONS: [(&str, &str, Option<Change>); 30] = [
     (r#"{"queue": "1st"}"#, "queue", None),
     (r#"{"queue": "windlass.callbacks"}"#, "queue", Some(|job| job.queue = queue("windlass.callbacks"))),
     (r#"{"tenant": ""}"#, "tenant", None),
+    (r#"{"requires_version": ""}"#, "requires_version", None),
+    (r#"{"requires_version": "1 2"}"#, "requires_version", None),
+    (r#"{"requires_version": "v1\n"}"#, "requires_version", None),
     (r#"{"delay": "1x"}"#, "delay", None),
     (r#"{"delay": ""}"#, "delay", None),
     (r#"{"delay": -1}"#, "delay", None),

@@ -1,7 +1,7 @@
 //! What must hold from one look to the next, whatever was done: what two engines that share their rules could both get
 //! wrong.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
@@ -24,6 +24,8 @@ pub(super) struct Laws {
     children: HashMap<JobId, Vec<JobId>>,
     /// Until when each idempotency key stands for which job, by tenant, type and key.
     keys: HashMap<(Tenant, JobType, String), (Timestamp, JobId)>,
+    /// Keys of jobs that were to be submitted with an outcome, whose answer does not say whether they were.
+    follow_up_keys: HashSet<(JobType, String)>,
 }
 
 impl Laws {
@@ -85,6 +87,12 @@ impl Laws {
         operation: &Operation,
         answer: &Answer,
     ) -> Result<(), String> {
+        if let Operation::Finish(_, _, reports) = operation {
+            for new in reports.iter().flat_map(|report| &report.follow_ups) {
+                let key = new.idempotency_key.clone().map(|text| (new.job_type.clone(), text));
+                self.follow_up_keys.extend(key);
+            }
+        }
         let (Operation::Submit(_, jobs, _), Answer::Submitted(Ok(receipts))) = (operation, answer) else {
             return Ok(());
         };
@@ -103,6 +111,8 @@ impl Laws {
                     .iter()
                     .any(|other| !other.is_duplicate && other.job.id == receipt.job.id)
                     && receipt.is_duplicate => {}
+                None if receipt.is_duplicate
+                    && self.follow_up_keys.contains(&(key.1.clone(), key.2.clone())) => {}
                 None if receipt.is_duplicate => {
                     return Err(format!("key {key:?} stands for nothing, but {receipt:?}"));
                 }

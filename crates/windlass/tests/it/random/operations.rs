@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use windlass::audit::AuditLevel;
 use windlass::job::{JobState, Payload, SuspendMode};
+use windlass::settings::patch::Field;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::bulk::BulkAction;
@@ -19,7 +20,7 @@ use windlass::store::filter::{Filter, Order};
 use super::model::{self, World};
 use super::operation::Operation;
 use super::rng::Dice;
-use super::submission::{callback_url, correlation_id, priority, retry, tags};
+use super::submission::{callback_url, correlation_id, priority, retry, tags, worker_version};
 use super::work::{signal_name, value};
 
 pub(super) fn act(dice: &mut Dice, world: &World) -> Operation {
@@ -39,7 +40,12 @@ pub(super) fn signal(dice: &mut Dice, world: &World) -> Operation {
 pub(super) fn redrive(dice: &mut Dice) -> Redrive {
     let payload = dice.chance(30).then(|| Payload::json("{\"edited\": true}"));
     let (reset_checkpoints, only_once) = (dice.chance(50), dice.chance(20));
-    Redrive { reset_checkpoints, only_once, payload, ..Redrive::default() }
+    let requires_version = match dice.below(10) {
+        0 => Field::Set(worker_version(dice)),
+        1 => Field::Clear,
+        _ => Field::Keep,
+    };
+    Redrive { reset_checkpoints, only_once, payload, requires_version, ..Redrive::default() }
 }
 
 pub(super) fn bulk(dice: &mut Dice, world: &World) -> Operation {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use windlass::job::{
-    Category, Debounce, Dependency, JitterMode, JobMetadata, NewJob, Payload, Priority, RetryPolicy, Strategy,
+    Category, Debounce, Dependency, JitterMode, JobMetadata, NewJob, Payload, Priority, RetryPolicy,
+    Strategy, WorkerVersion,
 };
 use windlass::store::caller::Role;
 use windlass::store::command::submit::SubmitOptions;
@@ -64,6 +65,7 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
     };
     let mut job = NewJob::new(model::job_type(dice), payload);
     job.queue = model::queue(dice);
+    job.requires_version = dice.chance(8).then(|| worker_version(dice));
     job.tenant = dice.chance(20).then(|| model::tenant(dice));
     job.priority = dice.chance(40).then(|| priority(dice));
     match dice.below(20) {
@@ -84,6 +86,11 @@ fn new_job(dice: &mut Dice, world: &World) -> NewJob {
     job.traceparent = dice.maybe(5, &["00-trace".to_owned()]);
     job.baggage = dice.maybe(9, &["user=7".to_owned()]);
     job
+}
+
+/// A version of which there are workers.
+pub(super) fn worker_version(dice: &mut Dice) -> WorkerVersion {
+    WorkerVersion::new(dice.pick(&["v1", "v2"])).expect("it is a version")
 }
 
 fn keys(dice: &mut Dice, job: &mut NewJob) {

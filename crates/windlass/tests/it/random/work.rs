@@ -22,6 +22,7 @@ pub(super) fn register(dice: &mut Dice) -> Operation {
         name: dice.pick(&["", "w1"]).to_owned(),
         queues: if dice.chance(25) { vec![model::queue(dice), model::queue(dice)] } else { Vec::new() },
         types: if dice.chance(25) { vec![model::job_type(dice), model::job_type(dice)] } else { Vec::new() },
+        version: dice.maybe(60, &["v1", "v2"]).map(str::to_owned),
         heartbeats: dice.chance(60),
         ..NewWorker::default()
     };

@@ -10,3 +10,4 @@ pub(in crate::worker) mod programs;
 pub(in crate::worker) mod refused;
 pub(in crate::worker) mod reopened;
 pub(in crate::worker) mod replay;
+pub(in crate::worker) mod vectors;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use windlass::clock::Deadline;
-use windlass::job::{JobId, JobState, SuspendMode};
+use windlass::job::{JobId, JobRecord, JobState, SuspendMode};
 use windlass::limits::STREAM_PAGE_CHUNKS_MAX;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionRequest, Suspend};
@@ -17,6 +17,7 @@ use windlass::store::query::snapshot::Snapshot;
 use windlass_api::submission::Submission;
 use windlass_server::dev;
 
+use super::lossy::Lost;
 use super::stage::Stage;
 use super::worker::{Order, Worker};
 
@@ -48,8 +49,10 @@ pub(super) enum Action {
     /// The server ends the leases while the process lives.
     LoseLeases,
     RestartServer,
-    /// Time passes.
+    /// Time passes, and what becomes due meanwhile runs.
     Advance(Duration),
+    /// Time passes at once, whatever runs.
+    Jump(Duration),
 }
 
 /// What must have come of the job.
@@ -62,6 +65,8 @@ pub(super) struct Expected {
     /// What its steps did, and notes, in order; `None` if that is free.
     pub(super) effects: Option<Vec<String>>,
     pub(super) crashes: Option<u32>,
+    /// What it has reported: `progress`, `logs` and `cost_cents`.
+    pub(super) reports: Option<Value>,
     /// Its partial output: of each chunk the attempt, whether it starts the output over, and the value.
     pub(super) output: Option<Value>,
 }
@@ -75,6 +80,8 @@ pub(super) struct Case {
     pub(super) options: Value,
     pub(super) actions: Vec<Action>,
     pub(super) is_slow: bool,
+    /// An answer of the server that does not arrive.
+    pub(super) lost: Option<Lost>,
     pub(super) expected: Expected,
 }
 
@@ -83,7 +90,15 @@ impl Case {
     pub(super) async fn run(&self, program: &[OsString]) -> anyhow::Result<()> {
         let folder = Folder::new()?;
         let mut stage = Stage::start().await?;
-        let url = if self.is_slow { stage.slow_url().await? } else { stage.url() };
+        let lossy = match self.lost {
+            Some(lost) => Some(stage.lossy_url(lost).await?),
+            None => None,
+        };
+        let url = match &lossy {
+            Some((url, _)) => url.clone(),
+            None if self.is_slow => stage.slow_url().await?,
+            None => stage.url(),
+        };
         let worker = Worker::start(program, &url, &folder.0, stage.store.clone())?;
         let ended = tokio::time::timeout(PATIENCE, self.play(&mut stage, &worker, &folder.0)).await;
         let ended = ended.unwrap_or_else(|_| bail!("it takes longer than {PATIENCE:?}"));
@@ -93,7 +108,11 @@ impl Case {
         let said = std::fs::read_to_string(folder.0.join("log")).unwrap_or_default();
         let last: Vec<&str> = said.lines().rev().take(12).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("\n    ");
-        ended.with_context(|| format!("the worker said:\n    {last}\n  "))
+        ended.with_context(|| format!("the worker said:\n    {last}\n  "))?;
+        if let (Some(lost), Some((_, given))) = (self.lost, lossy) {
+            ensure!(given.reached(lost), "the worker never asked for what was to be lost: {lost:?}");
+        }
+        Ok(())
     }
 
     async fn play(&self, stage: &mut Stage, worker: &Worker, folder: &Path) -> anyhow::Result<()> {
@@ -156,6 +175,10 @@ impl Case {
                 }
             }
             Action::RestartServer => stage.restart().await?,
+            Action::Jump(by) => {
+                stage.clock.advance(*by);
+                dev::tick(&store).await?;
+            }
             Action::Advance(by) => drop(dev::advance(&store, &stage.clock, *by, PATIENCE).await?),
         }
         Ok(())
@@ -163,7 +186,7 @@ impl Case {
 
     async fn check(&self, stage: &Stage, folder: &Path, id: JobId) -> anyhow::Result<()> {
         let job = get(stage, id).await?.job;
-        let Expected { state, result, error, effects: wanted, crashes, output } = &self.expected;
+        let Expected { state, result, error, effects: wanted, crashes, reports, output } = &self.expected;
         let failure = job.details.error.as_ref();
         let said = failure.map(|error| error.message.clone()).unwrap_or_default();
         ensure!(job.state == *state, "the job is {}, not {state}: {said}", job.state);
@@ -180,6 +203,10 @@ impl Case {
         }
         if let Some(crashes) = crashes {
             ensure!(job.crashes == *crashes, "there were {} crashes, not {crashes}", job.crashes);
+        }
+        if let Some(wanted) = reports {
+            let found = reported(stage, &job).await?;
+            ensure!(found == *wanted, "it has reported {found}, not {wanted}");
         }
         if let Some(wanted) = output {
             let found = streamed(stage, id).await?;
@@ -211,6 +238,14 @@ impl Drop for Folder {
 
 async fn get(stage: &Stage, id: JobId) -> anyhow::Result<Snapshot> {
     stage.store.get(&Caller::local(), id).await?.context("the job is gone")
+}
+
+/// What a job has reported beside its outcome, as it is expected.
+async fn reported(stage: &Stage, job: &JobRecord) -> anyhow::Result<Value> {
+    let logs = stage.store.logs(&Caller::local(), job.id, 0).await?.context("the job is gone")?;
+    let lines: Vec<String> = logs.into_iter().map(|(_, line)| line.text).collect();
+    let progress = job.details.progress.as_ref().map(|progress| json!([progress.percent, progress.message]));
+    Ok(json!({"progress": progress, "logs": lines, "cost_cents": job.cost_cents}))
 }
 
 /// The partial output of a job, as it is expected.

@@ -2,28 +2,31 @@
 
 mod endings;
 mod interruptions;
+mod losses;
 
 use serde_json::{Value, json};
 use windlass::job::JobState;
 
 use super::case::{Action, Case, Expected};
+use super::lossy::{Asked, Lost};
 
 /// All cases.
 pub(super) fn all() -> Vec<Case> {
-    [killed::all(), endings::all(), interruptions::all()].concat()
+    [killed::all(), endings::all(), interruptions::all(), losses::all()].concat()
 }
 
 /// A case that completes.
 fn case(name: impl Into<String>, program: Vec<Value>, result: Option<Value>, effects: &[&str]) -> Case {
     let effects = Some(effects.iter().map(|line| (*line).to_owned()).collect());
     let (state, crashes) = (JobState::Completed, Some(0));
-    let expected = Expected { state, result, error: None, effects, crashes, output: None };
+    let expected = Expected { state, result, error: None, effects, crashes, reports: None, output: None };
     Case {
         name: name.into(),
         program: program.into(),
         options: json!({"timeouts": {"lifetime": "60d"}}),
         actions: Vec::new(),
         is_slow: false,
+        lost: None,
         expected,
     }
 }
@@ -46,6 +49,16 @@ impl Case {
 
     fn ends(mut self, state: JobState, error: Option<&'static str>) -> Case {
         (self.expected.state, self.expected.error) = (state, error);
+        self
+    }
+
+    fn reports(mut self, reports: Value) -> Case {
+        self.expected.reports = Some(reports);
+        self
+    }
+
+    fn loses(mut self, asked: Asked, number: usize) -> Case {
+        self.lost = Some(Lost { asked, number });
         self
     }
 

@@ -15,6 +15,8 @@ use windlass::store::environment::{Environment, StoreOptions};
 use windlass::{Store, maintenance};
 use windlass_server::server::{Options, Server};
 
+use super::lossy::{self, Given, Lost};
+
 /// How long every part of a message takes on a slow network.
 const DELAY: Duration = Duration::from_millis(40);
 
@@ -64,6 +66,12 @@ impl Stage {
             }
         });
         Ok(format!("http://{near}"))
+    }
+
+    /// The address of a way to the server on which an answer is lost, and how many of its kind were given.
+    pub(super) async fn lossy_url(&self, lost: Lost) -> anyhow::Result<(String, Given)> {
+        let (near, given) = lossy::open(self.address, lost, self.stop.clone()).await?;
+        Ok((format!("http://{near}"), given))
     }
 
     pub(super) async fn end(self) -> anyhow::Result<()> {

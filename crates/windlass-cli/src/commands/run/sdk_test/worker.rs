@@ -12,6 +12,9 @@ use tokio::sync::mpsc;
 use windlass::Store;
 use windlass::store::caller::Caller;
 
+/// The version that the worker registers with.
+pub(super) const VERSION: &str = "1.0.0-sdk-test";
+
 /// What the process is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
@@ -68,6 +71,7 @@ impl Kept {
         command
             .env("WINDLASS_CLOCK", "stopped")
             .env("WINDLASS_TEST_FOLDER", &self.folder)
+            .env("WINDLASS_TEST_VERSION", VERSION)
             .process_group(0)
             .kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

@@ -138,6 +138,7 @@ pub(crate) async fn redrive(
         reset_checkpoints: body.reset_checkpoints,
         from_step: body.from_step,
         only_once: body.only_once,
+        requires_version: body.requires_version.map(|version| version.0),
         payload,
     };
     let snapshot = app.store().redrive_and_read(&caller, id, how, if_match).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::keys::Duplicate;
 use super::{Batch, invalid};
-use crate::error::{FieldProblem, StoreError, SubmitError, TooDeep};
+use crate::error::{ActError, FieldProblem, Invalid, StoreError, SubmitError, TooDeep};
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 use crate::store::engine::LimitScope;
@@ -56,7 +56,11 @@ impl Batch<'_> {
             names.lanes.insert(lane.as_ref());
             let most = config.names_max(&lane.tenant);
             let too_many = |field, name, limit| {
-                let value = if field == "type" { lane.job_type.to_string() } else { lane.queue.to_string() };
+                let value = match field {
+                    "type" => lane.job_type.to_string(),
+                    "requires_version" => lane.version.as_ref().map_or(String::new(), ToString::to_string),
+                    _ => lane.queue.to_string(),
+                };
                 let tenant = lane.tenant.to_string();
                 Err(invalid(index, field, FieldProblem::LimitReached { name, value, limit, tenant }))
             };
@@ -67,7 +71,7 @@ impl Batch<'_> {
                 return too_many("type", "max_types", most.types);
             }
             if counts.lanes_of(&lane.tenant) + names.lanes.len() as u64 > most.lanes {
-                return too_many("queue", "max_lanes", most.lanes);
+                return too_many(lane_field(lane), "max_lanes", most.lanes);
             }
         }
         Ok(())
@@ -117,6 +121,24 @@ impl Batch<'_> {
         }
         check_depth_without(tx, new, ending)
     }
+}
+
+/// The field that makes a lane a new one among those of the same queue and type.
+fn lane_field(lane: &Lane) -> &'static str {
+    if lane.version.is_some() { "requires_version" } else { "queue" }
+}
+
+/// Refuses a lane with another version than that of the job it is for, if its tenant has as many lanes as it may.
+pub(crate) fn check_new_lane(tx: &mut WriteTx<'_>, lane: &Lane) -> Result<(), ActError> {
+    let limit = tx.config()?.names_max(&lane.tenant).lanes;
+    let counts = tx.db()?.counts()?;
+    if counts.lanes.contains_key(lane) || lane.is_internal() || counts.lanes_of(&lane.tenant) < limit {
+        return Ok(());
+    }
+    let (name, tenant) = ("max_lanes", lane.tenant.to_string());
+    let value = lane.version.as_ref().map_or_else(|| lane.queue.to_string(), ToString::to_string);
+    let problem = FieldProblem::LimitReached { name, value, limit, tenant };
+    Err(Invalid::new("requires_version", problem).into())
 }
 
 /// Refuses so many more jobs in these lanes if they would exceed the depth of a queue or tenant.

@@ -21,9 +21,12 @@ struct Holder {
     seq: Seq,
 }
 
-/// The document key that maps a debounce key to its job.
+/// The document key that maps a debounce key to its job. Submissions that require different versions do not replace each
+/// other: a payload for one version is not run by another.
 fn document(lane: &Lane, debounce: &Debounce) -> String {
-    format!("debounce {} {} {}", lane.tenant, lane.job_type, debounce.key)
+    // Only the key may contain spaces.
+    let version = lane.version.as_ref().map_or(String::new(), |version| format!("-for {version}"));
+    format!("debounce{version} {} {} {}", lane.tenant, lane.job_type, debounce.key)
 }
 
 /// Whether a job's payload may still be replaced: no attempt has started.

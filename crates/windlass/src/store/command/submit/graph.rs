@@ -77,7 +77,8 @@ pub(super) fn lanes(
         if !caller.can_see(&tenant) {
             caller.require(Permission::Administer)?;
         }
-        let lane = Lane { tenant, queue: job.queue.clone(), job_type: job.job_type.clone() };
+        let lane = Lane::new(tenant, job.queue.clone(), job.job_type.clone())
+            .requiring(job.requires_version.clone());
         let same = lanes.last().filter(|last| ***last == lane).cloned();
         lanes.push(same.unwrap_or_else(|| tx.intern_lane(lane)));
     }

@@ -84,6 +84,7 @@ fn storable(tx: &WriteTx<'_>, given: &NewJob) -> [NewJob; 3] {
         if is_small { given.payload.clone() } else { Payload::bytes([], &given.payload.content_type) };
     let least = NewJob {
         queue: given.queue.clone(),
+        requires_version: given.requires_version.clone(),
         priority: given.priority,
         metadata: JobMetadata { callback_url: None, ..given.metadata.clone() },
         tenant: given.tenant.clone(),

@@ -69,8 +69,14 @@ impl Worker {
         grace.heard_at(seen_at).plus(limits::WORKER_SILENCE_MAX)
     }
 
-    /// Whether it takes jobs of this lane; internal jobs only if it names their queue or type.
+    /// Whether it takes jobs of this lane; internal jobs only if it names their queue or type, and jobs that require a
+    /// version only if it registered with that version.
     pub fn takes(&self, lane: &Lane) -> bool {
+        self.takes_any_version(lane) && lane.is_for_version(self.version.as_deref())
+    }
+
+    /// Like [`takes`](Worker::takes), whatever version the jobs require.
+    pub(crate) fn takes_any_version(&self, lane: &Lane) -> bool {
         let is_named = self.queues.contains(&lane.queue) || self.types.contains(&lane.job_type);
         (is_named || !lane.is_internal())
             && self.tenant.as_ref().is_none_or(|tenant| *tenant == lane.tenant)

@@ -105,7 +105,7 @@ fn read<T: Send + 'static>(
 
 fn lane() -> Arc<Lane> {
     let job_type = JobType::new("mail.send").unwrap();
-    Arc::new(Lane { tenant: Tenant::default(), queue: QueueName::default(), job_type })
+    Arc::new(Lane::new(Tenant::default(), QueueName::default(), job_type))
 }
 
 fn job(seq: Seq, now: Timestamp) -> JobRecord {

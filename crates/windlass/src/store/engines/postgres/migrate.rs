@@ -22,7 +22,7 @@ struct Step {
 }
 
 /// The steps; the first one creates the tables in an empty schema.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // No older version was ever released.
     Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
@@ -37,6 +37,8 @@ const STEPS: [Step; 6] = [
     Step { name: "0005_appends", sql: include_str!("migrations/0005_appends.sql"), works_with: 5 },
     // It replaces a function that was never released.
     Step { name: "0006_lost_appends", sql: include_str!("migrations/0006_lost_appends.sql"), works_with: 6 },
+    // Earlier builds cannot read lanes with a version.
+    Step { name: "0007_versions", sql: include_str!("migrations/0007_versions.sql"), works_with: 7 },
 ];
 
 /// From the catalogue's rows: the cache behind `to_regclass` may be older than the lock.

@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::error::{FieldProblem, StoreError};
 use crate::job::{
     Category, Dependency, JitterMode, JobId, JobMetadata, JobType, NewJob, Payload, Priority, QueueName,
-    RetryPolicy, Strategy, Tenant,
+    RetryPolicy, Strategy, Tenant, WorkerVersion,
 };
 use crate::limits;
 use crate::store::command::submit::inbox::deliver;
@@ -197,6 +197,7 @@ struct Body {
     traceparent: Option<String>,
     tracestate: Option<String>,
     baggage: Option<String>,
+    requires_version: Option<WorkerVersion>,
 }
 
 #[derive(Deserialize)]
@@ -234,6 +235,7 @@ fn new_job(job_type: &str, tenant: &str, payload: Payload, body: &str) -> Result
     let jobs = |ids: Vec<JobId>| ids.into_iter().map(Dependency::Job).collect();
     Ok(NewJob {
         queue: body.queue,
+        requires_version: body.requires_version,
         priority: body.priority,
         delay: body.delay.map(Duration::from_nanos),
         run_at: body.run_at.map(Timestamp::from_millis),

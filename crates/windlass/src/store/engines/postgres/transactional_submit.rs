@@ -155,6 +155,7 @@ fn written(caller: &Caller, job: &NewJob, options: SubmitOptions) -> Value {
     let metadata = &job.metadata;
     let all = json!({
         "queue": job.queue.as_str(),
+        "requires_version": job.requires_version,
         "priority": job.priority,
         "delay": span(job.delay),
         "run_at": job.run_at.map(|at| at.to_string()),

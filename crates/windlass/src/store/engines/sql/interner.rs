@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::checksum::checksum_of_texts;
 use super::columns::damaged;
-use crate::job::{JobType, Lane, Policy, QueueName, RareFields, Tenant};
+use crate::job::{JobType, Lane, Policy, QueueName, RareFields, Tenant, WorkerVersion};
 use crate::store::documents::config::{encode, parse};
 use crate::store::engine::EngineResult;
 
@@ -115,23 +115,28 @@ impl Interned {
     }
 }
 
-/// The names of a lane in the order of their columns.
-pub(crate) fn lane_names(lane: &Lane) -> [&str; 3] {
-    [lane.tenant.as_str(), lane.queue.as_str(), lane.job_type.as_str()]
+/// The names of a lane in the order of their columns; the last is empty if the lane requires no version.
+pub(crate) fn lane_names(lane: &Lane) -> [&str; 4] {
+    let version = lane.version.as_ref().map_or("", WorkerVersion::as_str);
+    [lane.tenant.as_str(), lane.queue.as_str(), lane.job_type.as_str(), version]
+}
+
+/// The checksum of a lane's names. A version counts only if there is one: older rows have none.
+pub(crate) fn lane_check(names: [&str; 4]) -> u32 {
+    let length = if names[3].is_empty() { 3 } else { 4 };
+    checksum_of_texts(&names[..length])
 }
 
 /// The lane with these names, after verifying the checksum.
-pub(crate) fn read_lane(id: i64, names: [&str; 3], check: u32) -> EngineResult<Arc<Lane>> {
-    if checksum_of_texts(&names) != check {
+pub(crate) fn read_lane(id: i64, names: [&str; 4], check: u32) -> EngineResult<Arc<Lane>> {
+    if lane_check(names) != check {
         return Err(damaged("lanes", id, "does not match its checksum"));
     }
-    let [tenant, queue, job_type] = names;
+    let [tenant, queue, job_type, version] = names;
     let bad = |problem: crate::error::FieldProblem| damaged("lanes", id, &problem.to_string());
-    Ok(Arc::new(Lane {
-        tenant: Tenant::new(tenant).map_err(bad)?,
-        queue: QueueName::new(queue).map_err(bad)?,
-        job_type: JobType::new(job_type).map_err(bad)?,
-    }))
+    let (tenant, queue) = (Tenant::new(tenant).map_err(bad)?, QueueName::new(queue).map_err(bad)?);
+    let version = (!version.is_empty()).then(|| WorkerVersion::new(version)).transpose().map_err(bad)?;
+    Ok(Arc::new(Lane::new(tenant, queue, JobType::new(job_type).map_err(bad)?).requiring(version)))
 }
 
 /// The policy serialized as `body`, after verifying the checksum.

@@ -9,9 +9,10 @@ use crate::error::OpenError;
 use crate::store::schema::Schema;
 
 /// The steps by name; the first one creates the schema in an empty file.
-const STEPS: [(&str, &str); 2] = [
+const STEPS: [(&str, &str); 3] = [
     ("0001_foundation", include_str!("migrations/0001_foundation.sql")),
     ("0002_recovery", include_str!("migrations/0002_recovery.sql")),
+    ("0003_versions", include_str!("migrations/0003_versions.sql")),
 ];
 
 /// The schema version of this build.
@@ -74,6 +75,23 @@ fn version(connection: &Connection) -> Result<u32, OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lanes_of_earlier_jobs_keep_their_numbers_and_require_no_version() {
+        let mut file = Connection::open_in_memory().unwrap();
+        step(&mut file).unwrap();
+        step(&mut file).unwrap();
+        file.execute_batch("INSERT INTO lanes VALUES (7, 'acme', 'q', 'a', 11), (9, 'acme', 'q', 'b', 12)")
+            .unwrap();
+        migrate(&mut file).unwrap();
+        let all = "SELECT group_concat(id || tenant || queue || type || '[' || version || ']' || \"check\", ' ') FROM lanes";
+        let found: String = file.query_row(all, [], |row| row.get(0)).unwrap();
+        assert_eq!(found, "7acmeqa[]11 9acmeqb[]12");
+        let add =
+            "INSERT INTO lanes (tenant, queue, type, version, \"check\") VALUES ('acme', 'q', 'a', 'v1', 0)";
+        assert_eq!(file.execute(add, []).unwrap(), 1);
+        assert!(file.execute(add, []).is_err(), "it is there already");
+    }
 
     #[test]
     fn concurrency_keys_of_earlier_jobs_are_counted() {

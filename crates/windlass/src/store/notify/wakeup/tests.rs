@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Listener, WorkFilter, WorkListener};
 use crate::clock::{ManualClock, Timestamp};
 use crate::entropy::Entropy;
-use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId};
+use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId, WorkerVersion};
 use crate::limits;
 use crate::store::Store;
 use crate::store::caller::Caller;
@@ -120,6 +120,7 @@ impl Fixture {
         work.narrow(WorkFilter {
             queues: (!queues.is_empty()).then_some(queues),
             types: (!types.is_empty()).then_some(types),
+            version: None,
         });
         work
     }
@@ -155,6 +156,24 @@ async fn only_those_who_wait_for_such_a_job_are_woken_by_it() {
         }
         for work in &mut others {
             assert!(!is_woken(work).await, "{is_waiting}");
+        }
+    }
+}
+
+/// Model: wake-ups, worker-versions
+#[tokio::test]
+async fn a_job_that_requires_a_version_wakes_waiters_of_that_version_only() {
+    let t = Fixture::new();
+    let mut waiters = [None, Some("v1"), Some("v2")].map(|version| {
+        let mut work = t.waits_for(&[], &[]);
+        work.narrow(WorkFilter { version: version.map(str::to_owned), ..WorkFilter::default() });
+        work
+    });
+    let job = NewJob { requires_version: WorkerVersion::new("v1").ok(), ..job_in("mail", "send") };
+    for (job, expected) in [(job, [false, true, false]), (job_in("mail", "send"), [true; 3])] {
+        t.submit(vec![job]).await;
+        for (work, is_expected) in waiters.iter_mut().zip(expected) {
+            assert_eq!(is_woken(work).await, is_expected);
         }
     }
 }

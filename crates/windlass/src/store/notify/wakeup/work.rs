@@ -1,4 +1,5 @@
-//! Notifications of claimable jobs: each waiter names the queues and types it waits for, and is woken by those alone.
+//! Notifications of claimable jobs: each waiter names the queues and types it waits for and its version, and is
+//! woken by jobs for it alone.
 //! Otherwise a thousand idle workers would all query whenever anything is submitted.
 
 use std::collections::VecDeque;
@@ -53,15 +54,18 @@ pub struct WorkFilter {
     pub queues: Option<Vec<QueueName>>,
     /// Jobs of these types.
     pub types: Option<Vec<JobType>>,
+    /// The version of the waiter's program: jobs that require another version are not for it.
+    pub version: Option<String>,
 }
 
 impl WorkFilter {
     fn matches(&self, lane: &Lane) -> bool {
-        self.queues.as_ref().is_none_or(|queues| queues.contains(&lane.queue)) && self.fits_type(lane)
+        self.queues.as_ref().is_none_or(|queues| queues.contains(&lane.queue)) && self.fits_in_queue(lane)
     }
 
-    fn fits_type(&self, lane: &Lane) -> bool {
+    fn fits_in_queue(&self, lane: &Lane) -> bool {
         self.types.as_ref().is_none_or(|types| types.contains(&lane.job_type))
+            && lane.is_for_version(self.version.as_deref())
     }
 }
 
@@ -131,7 +135,8 @@ impl State {
         }
         for lane in &events.lanes {
             let here = self.by_queue.get(&lane.queue).into_iter().flatten().chain(&self.in_any_queue);
-            here.filter(|waiter| waiter.interest.fits_type(lane)).for_each(|waiter| waiter.bell.notify_one());
+            here.filter(|waiter| waiter.interest.fits_in_queue(lane))
+                .for_each(|waiter| waiter.bell.notify_one());
         }
     }
 }

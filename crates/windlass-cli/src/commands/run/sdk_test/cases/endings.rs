@@ -291,7 +291,8 @@ fn completions() -> Vec<Case> {
             ],
             Some(json!("well")),
             &[],
-        ),
+        )
+        .reports(json!({"progress": [50.0, "half"], "logs": ["one", "two"], "cost_cents": 3})),
         case(
             "output starts over after a failure, without that of a saved step",
             vec![

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass::job::JobState;
 
 use super::{Action, Case, DAY, case, child, note, returns, sleep, step};
-use crate::commands::run::sdk_test::worker::Order;
+use crate::commands::run::sdk_test::worker::{Order, VERSION};
 
 pub(super) fn all() -> Vec<Case> {
     [actions(), workers(), servers(), slow()].concat()
@@ -78,6 +78,9 @@ fn workers() -> Vec<Case> {
         .with([Action::Noted("in"), Action::Worker(Order::Kill)])
         .crashes(1),
         case("a worker is killed while its job sleeps", sleeping(), None, &["a", "b"])
+            .with([Action::Is(JobState::Waiting), Action::Worker(Order::Kill)]),
+        case("a job that requires the worker's version", sleeping(), None, &["a", "b"])
+            .option("requires_version", json!(VERSION))
             .with([Action::Is(JobState::Waiting), Action::Worker(Order::Kill)]),
     ]
 }

@@ -199,11 +199,11 @@ mod tests {
     use crate::job::{JobFlags, JobMetadata, JobRecord, Payload, Spec};
 
     fn appended() -> AppendedJobs {
-        let lane = Arc::new(Lane {
-            tenant: Tenant::new("acme").unwrap(),
-            queue: QueueName::new("mail").unwrap(),
-            job_type: JobType::new("send").unwrap(),
-        });
+        let lane = Arc::new(Lane::new(
+            Tenant::new("acme").unwrap(),
+            QueueName::new("mail").unwrap(),
+            JobType::new("send").unwrap(),
+        ));
         let now = Timestamp::from_millis(1_000_000);
         let id = JobId::new(now, 7);
         let job = JobRecord {

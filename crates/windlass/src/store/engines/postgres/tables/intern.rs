@@ -11,15 +11,17 @@ use crate::error::StoreError;
 use crate::job::{Lane, Policy};
 use crate::store::engine::EngineResult;
 use crate::store::engines::sql::checksum::checksum_of_texts;
-use crate::store::engines::sql::interner::{lane_names, read_lane, read_policy};
+use crate::store::engines::sql::interner::{lane_check, lane_names, read_lane, read_policy};
 
-const LANES: &str = "SELECT id, tenant, queue, type, \"check\" FROM @.lanes WHERE id = ANY($1) ORDER BY id";
+const LANES: &str =
+    "SELECT id, tenant, queue, type, version, \"check\" FROM @.lanes WHERE id = ANY($1) ORDER BY id";
 const POLICIES: &str = "SELECT id, body, \"check\" FROM @.policies WHERE id = ANY($1) ORDER BY id";
 const FIND_LANES: &str = "SELECT u.place, l.id \
-     FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY u(tenant, queue, type, place) \
-     JOIN @.lanes l ON l.tenant = u.tenant AND l.queue = u.queue AND l.type = u.type";
-const ADD_LANES: &str = "INSERT INTO @.lanes (tenant, queue, type, \"check\") \
-     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) RETURNING id, tenant, queue, type, \"check\"";
+     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY u(tenant, queue, type, version, place) \
+     JOIN @.lanes l ON l.tenant = u.tenant AND l.queue = u.queue AND l.type = u.type AND l.version = u.version";
+const ADD_LANES: &str = "INSERT INTO @.lanes (tenant, queue, type, version, \"check\") \
+     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) \
+     RETURNING id, tenant, queue, type, version, \"check\"";
 const FIND_POLICY: &str = "SELECT id FROM @.policies WHERE md5(body) = md5($1) AND body = $1";
 const ADD_POLICY: &str = "INSERT INTO @.policies (body, \"check\") VALUES ($1, $2) RETURNING id";
 
@@ -42,8 +44,8 @@ impl Tables {
         if !lanes.is_empty() {
             for row in self.link.fetch(LANES, vec![Column::of(lanes).into()])? {
                 let id = get(&row, 0)?;
-                let names = [get(&row, 1)?, get(&row, 2)?, get(&row, 3)?];
-                let lane = read_lane(id, names, check(get(&row, 4)?))?;
+                let names = [get(&row, 1)?, get(&row, 2)?, get(&row, 3)?, get(&row, 4)?];
+                let lane = read_lane(id, names, check(get(&row, 5)?))?;
                 self.interned.remember_lane(&lane, id);
             }
         }
@@ -103,13 +105,14 @@ impl Tables {
         if new.is_empty() {
             return Ok(());
         }
-        let [tenants, queues, types] = lane_columns(new.iter().copied());
-        let checks = Column::of(new.iter().map(|lane| i64::from(checksum_of_texts(&lane_names(lane)))));
+        let [tenants, queues, types, versions] = lane_columns(new.iter().copied());
+        let checks = Column::of(new.iter().map(|lane| i64::from(lane_check(lane_names(lane)))));
         self.begin_to_write()?;
-        let values = vec![tenants.into(), queues.into(), types.into(), checks.into()];
+        let values = vec![tenants.into(), queues.into(), types.into(), versions.into(), checks.into()];
         for row in self.link.fetch(ADD_LANES, values)? {
             let id = get(&row, 0)?;
-            let lane = read_lane(id, [get(&row, 1)?, get(&row, 2)?, get(&row, 3)?], check(get(&row, 4)?))?;
+            let names = [get(&row, 1)?, get(&row, 2)?, get(&row, 3)?, get(&row, 4)?];
+            let lane = read_lane(id, names, check(get(&row, 5)?))?;
             self.interned.remember_lane(new.get(&lane).copied().unwrap_or(&lane), id);
         }
         Ok(())
@@ -174,8 +177,8 @@ impl Tables {
 }
 
 /// The names of lanes, as columns.
-fn lane_columns<'l>(lanes: impl Iterator<Item = &'l Arc<Lane>>) -> [Column; 3] {
-    let mut columns = [(); 3].map(|()| Column::texts());
+fn lane_columns<'l>(lanes: impl Iterator<Item = &'l Arc<Lane>>) -> [Column; 4] {
+    let mut columns = [(); 4].map(|()| Column::texts());
     for lane in lanes {
         for (column, name) in columns.iter_mut().zip(lane_names(lane)) {
             column.push(name.as_bytes());

@@ -10,11 +10,11 @@ use crate::job::{ErrorRecord, JobMetadata, JobType, Payload, QueueName, Spec, Te
 use crate::store::engines::sql::columns::{SpecColumns, SpecParts};
 
 fn lane() -> Arc<Lane> {
-    Arc::new(Lane {
-        tenant: Tenant::new("acme").unwrap(),
-        queue: QueueName::new("mail").unwrap(),
-        job_type: JobType::new("send").unwrap(),
-    })
+    Arc::new(Lane::new(
+        Tenant::new("acme").unwrap(),
+        QueueName::new("mail").unwrap(),
+        JobType::new("send").unwrap(),
+    ))
 }
 
 fn moment() -> impl Strategy<Value = Timestamp> {

@@ -10,7 +10,7 @@ use crate::store::engine::EngineResult;
 use crate::store::engines::sql::checksum::checksum_of_texts;
 use crate::store::engines::sql::columns::damaged;
 pub(crate) use crate::store::engines::sql::interner::Interned;
-use crate::store::engines::sql::interner::{lane_names, read_lane, read_policy};
+use crate::store::engines::sql::interner::{lane_check, lane_names, read_lane, read_policy};
 
 impl Interned {
     /// The lane with this number.
@@ -18,10 +18,11 @@ impl Interned {
         if let Some(lane) = self.known_lane(id) {
             return Ok(lane.clone());
         }
-        let found: Option<([String; 3], u32)> = connection
-            .prepare_cached("SELECT tenant, queue, type, \"check\" FROM lanes WHERE id = ?1")
+        let found: Option<([String; 4], u32)> = connection
+            .prepare_cached("SELECT tenant, queue, type, version, \"check\" FROM lanes WHERE id = ?1")
             .and_then(|mut statement| {
-                let read = |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?], row.get(3)?));
+                let read =
+                    |row: &Row<'_>| Ok(([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?], row.get(4)?));
                 statement.query_row([id], read).optional()
             })
             .map_err(store_error)?;
@@ -40,7 +41,9 @@ impl Interned {
         let mut found = self.known_lane_id(lane);
         if found.is_none() {
             found = connection
-                .prepare_cached("SELECT id FROM lanes WHERE tenant = ?1 AND queue = ?2 AND type = ?3")
+                .prepare_cached(
+                    "SELECT id FROM lanes WHERE tenant = ?1 AND queue = ?2 AND type = ?3 AND version = ?4",
+                )
                 .and_then(|mut statement| statement.query_row(lane_names(lane), |row| row.get(0)).optional())
                 .map_err(store_error)?;
             if let Some(id) = found {
@@ -55,11 +58,14 @@ impl Interned {
         if let Some(id) = self.find_lane(connection, lane)? {
             return Ok(id);
         }
-        let [tenant, queue, job_type] = lane_names(lane);
-        let check = checksum_of_texts(&[tenant, queue, job_type]);
+        let names @ [tenant, queue, job_type, version] = lane_names(lane);
         let id = connection
-            .prepare_cached("INSERT INTO lanes (tenant, queue, type, \"check\") VALUES (?1, ?2, ?3, ?4)")
-            .and_then(|mut statement| statement.insert(params![tenant, queue, job_type, check]))
+            .prepare_cached(
+                "INSERT INTO lanes (tenant, queue, type, version, \"check\") VALUES (?1, ?2, ?3, ?4, ?5)",
+            )
+            .and_then(|mut statement| {
+                statement.insert(params![tenant, queue, job_type, version, lane_check(names)])
+            })
             .map_err(store_error)?;
         self.remember_lane(lane, id);
         Ok(id)

@@ -50,11 +50,11 @@ fn at(millis: i64) -> Timestamp {
 }
 
 fn lane(tenant: &str, queue: &str, job_type: &str) -> Arc<Lane> {
-    Arc::new(Lane {
-        tenant: Tenant::new(tenant).unwrap(),
-        queue: QueueName::new(queue).unwrap(),
-        job_type: JobType::new(job_type).unwrap(),
-    })
+    Arc::new(Lane::new(
+        Tenant::new(tenant).unwrap(),
+        QueueName::new(queue).unwrap(),
+        JobType::new(job_type).unwrap(),
+    ))
 }
 
 fn id(number: i64) -> JobId {

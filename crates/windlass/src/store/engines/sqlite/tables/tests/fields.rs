@@ -17,11 +17,7 @@ fn has_where(bit: impl Fn(u32) -> bool) -> JobFlags {
 
 /// A job in which every field differs from every other, and from its default.
 fn ticket() -> Ticket {
-    let lane = Lane {
-        tenant: Tenant::default(),
-        queue: QueueName::default(),
-        job_type: JobType::new("send").unwrap(),
-    };
+    let lane = Lane::new(Tenant::default(), QueueName::default(), JobType::new("send").unwrap());
     let spec = Spec { owner: "a\"b".into(), ..Spec::unknown() };
     let subject = Subject { id: id(46), lane: &lane, spec: &spec };
     Ticket::issue(&TicketKey::new([47, 48]), subject, 49, at(50), at(51))

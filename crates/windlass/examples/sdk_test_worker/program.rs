@@ -1,61 +1,49 @@
-//! The worker for `windlass sdk-test`: runs the programs that docs/sdk-test.md describes, through a server.
-//!
-//! `windlass sdk-test -- target/debug/examples/sdk_test_worker`
+//! Programs as lists of operations, which docs/sdk-test.md and docs/protocol.md describe, run by a handler.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
 use std::future::{Future, poll_fn};
-use std::io::Write;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::signal::unix::{SignalKind, signal};
-use windlass::client::JobBuilder;
-use windlass::context::ChildError;
+use windlass::Cx;
+use windlass::context::{ChildError, Children, First};
 use windlass::handler::Snooze;
-use windlass::job::{Category, Failure, GroupStrategy, RetryPolicy};
-use windlass::{Client, Cx, Job, Worker};
+use windlass::job::{Category, Failure, GroupStrategy};
 
-#[derive(Serialize, Deserialize, Job)]
-#[job(type = "sdktest", output = Value)]
-struct SdkTest {
-    program: Vec<Value>,
+/// What is outside of a program.
+pub(crate) trait World: Send + Sync {
+    /// Notes what a program has done.
+    fn note(&self, line: &str) -> anyhow::Result<()>;
+    /// Whether this is asked for the first time, in any process.
+    fn is_first(&self, name: &str) -> bool;
+    /// Spawns a group; unnamed if the name is empty.
+    fn spawn<'a>(
+        &'a self,
+        cx: &'a Cx,
+        name: &'a str,
+        children: &'a [Value],
+        strategy: GroupStrategy,
+    ) -> Spawning<'a>;
+    /// Submits a job with this program when the attempt completes.
+    fn follow_up(&self, cx: &Cx, program: &[Value]) -> anyhow::Result<()>;
 }
 
-#[derive(Serialize, Deserialize, Job)]
-#[job(type = "sdktest.number", output = i64)]
-#[serde(transparent)]
-struct Number(i64);
+/// The results of a group.
+pub(crate) type Spawning<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Children<Value>>> + Send + 'a>>;
 
 /// What an operation leads to: the next one, or the end of the handler with this result.
-enum Flow {
+pub(crate) enum Flow {
     Next,
     Done(Value),
 }
 
-type Doing<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Flow>> + Send + 'a>>;
-
-fn path(name: &str) -> PathBuf {
-    PathBuf::from(std::env::var("WINDLASS_TEST_FOLDER").unwrap_or_else(|_| ".".to_owned())).join(name)
-}
-
-fn note(line: &str) -> anyhow::Result<()> {
-    let mut file = OpenOptions::new().create(true).append(true).open(path("effects"))?;
-    file.write_all(format!("{line}\n").as_bytes())?;
-    Ok(())
-}
-
-/// Whether this is asked for the first time, in any process.
-fn is_first(name: &str) -> bool {
-    File::create_new(path(&format!("once-{}", name.replace('/', "_")))).is_ok()
-}
+pub(crate) type Doing<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Flow>> + Send + 'a>>;
 
 fn text<'a>(of: &'a Value, name: &str) -> &'a str {
     of[name].as_str().unwrap_or_default()
@@ -78,35 +66,51 @@ fn failure(given: &Value) -> anyhow::Error {
 }
 
 /// Notes that the attempt was told to stop, also if its future is dropped.
-struct Stopped;
+struct Stopped<'a, W: World>(&'a W);
 
-impl Drop for Stopped {
+impl<W: World> Drop for Stopped<'_, W> {
     fn drop(&mut self) {
-        let _noted = note("stopped");
+        let _noted = self.0.note("stopped");
     }
 }
 
 /// One attempt of a program.
-struct Program {
+pub(crate) struct Program<W> {
     cx: Cx,
+    world: W,
     got: Mutex<HashMap<String, Value>>,
     caught: Mutex<HashMap<String, anyhow::Error>>,
     counts: Mutex<HashMap<String, usize>>,
+    races: AtomicUsize,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Program {
-    fn key(&self, name: String) -> String {
-        let mut counts = locked(&self.counts);
-        let count = counts.entry(name.clone()).or_default();
-        *count += 1;
-        if *count == 1 { name } else { format!("{name}#{count}") }
+impl<W: World> Program<W> {
+    pub(crate) fn new(cx: Cx, world: W) -> Program<W> {
+        let (got, caught, counts) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Program { cx, world, got, caught, counts, races: AtomicUsize::new(0) }
     }
 
-    fn run<'a>(&'a self, operations: &'a [Value], branch: &'a str) -> Doing<'a> {
+    /// What calls have got, by key.
+    #[allow(dead_code, reason = "not every program that uses this looks")]
+    pub(crate) fn got(&self) -> HashMap<String, Value> {
+        locked(&self.got).clone()
+    }
+
+    /// The key of a call in a branch: the key of the step that it is within, and after `|` the sides of races.
+    fn key(&self, branch: &str, name: &str) -> String {
+        let (path, sides) = branch.split_once('|').unwrap_or((branch, ""));
+        let key = format!("{path}{}{sides}", name.replace('#', "##"));
+        let mut counts = locked(&self.counts);
+        let count = counts.entry(key.clone()).or_default();
+        *count += 1;
+        if *count == 1 { key } else { format!("{key}#{count}") }
+    }
+
+    pub(crate) fn run<'a>(&'a self, operations: &'a [Value], branch: &'a str) -> Doing<'a> {
         Box::pin(async move {
             for one in operations {
                 if let done @ Flow::Done(_) = self.operation(one, branch).await? {
@@ -119,7 +123,7 @@ impl Program {
 
     async fn operation(&self, one: &Value, branch: &str) -> anyhow::Result<Flow> {
         let has = |name: &str| one.get(name).is_some();
-        let waits = ["step", "sleep", "signal", "first_signal", "children", "together"];
+        let waits = ["step", "sleep", "signal", "first_signal", "children", "together", "race"];
         if waits.into_iter().any(has) {
             return self.durable(one, branch).await;
         }
@@ -132,7 +136,7 @@ impl Program {
         } else if let Some(length) = one["return_bytes"].as_u64() {
             return Ok(Flow::Done(json!("x".repeat(usize::try_from(length)?))));
         } else if let Some(versions) = one["versions"].as_array() {
-            let version = if is_first("version") { versions.first() } else { versions.last() };
+            let version = if self.world.is_first("version") { versions.first() } else { versions.last() };
             let operations = version.and_then(Value::as_array).context("a version is a list")?;
             return self.run(operations, branch).await;
         }
@@ -150,7 +154,7 @@ impl Program {
                 None => self.cx.sleep(millis(&one["sleep"])).await?,
             }
         } else if let Some(name) = one["signal"].as_str() {
-            let key = self.key(format!("{branch}signal:{name}"));
+            let key = self.key(branch, &format!("signal:{name}"));
             let timeout = one.get("timeout").map(millis);
             let value = self.cx.wait_signal::<Value>(name, timeout).await?;
             locked(&self.got).insert(key, value.unwrap_or_default());
@@ -162,21 +166,32 @@ impl Program {
             self.children(one, children, branch).await?;
         } else if let Some(operations) = one["together"].as_array() {
             self.together(operations, branch).await?;
+        } else if let Some([left, right]) = one["race"].as_array().map(Vec::as_slice) {
+            let number = self.races.fetch_add(1, Ordering::Relaxed) + 1;
+            let (path, sides) = branch.split_once('|').unwrap_or((branch, ""));
+            let sides = ["l", "r"].map(|side| format!("{path}|{sides}#{side}{number}"));
+            let [left, right] = [(left, &sides[0]), (right, &sides[1])]
+                .map(|(one, side)| self.run(std::slice::from_ref(one), side));
+            match self.cx.race(left, right).await {
+                First::Left(ended) | First::Right(ended) => drop(ended?),
+            }
         }
         Ok(Flow::Next)
     }
 
     async fn step(&self, one: &Value, branch: &str) -> anyhow::Result<()> {
         let name = text(one, "step");
-        let key = self.key(format!("{branch}{name}"));
+        let key = self.key(branch, name);
         let within = format!("{key}#/");
         let work = async {
-            note(&key)?;
+            self.world.note(&key)?;
             if let Some(operations) = one["within"].as_array() {
                 self.run(operations, &within).await?;
             }
             let times = one["times"].as_u64().unwrap_or(0);
-            let fails = times > 8 || (0..times).any(|number| is_first(&format!("{key}-{number}")));
+            let fails = times > 8
+                || one.get("times").is_none()
+                || (0..times).any(|number| self.world.is_first(&format!("{key}-{number}")));
             if one.get("fails").is_some() && fails {
                 return Err(failure(&one["fails"]));
             }
@@ -195,18 +210,9 @@ impl Program {
 
     async fn children(&self, one: &Value, children: &[Value], branch: &str) -> anyhow::Result<()> {
         let name = text(one, "name");
-        let key = self.key(format!("{branch}children:{name}"));
+        let key = self.key(branch, &format!("children:{name}"));
         let strategy: GroupStrategy = serde_json::from_value(one["strategy"].clone())?;
-        let job = |child: &Value| -> anyhow::Result<JobBuilder<SdkTest>> {
-            let job: SdkTest = serde_json::from_value(child["payload"].clone())?;
-            let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() };
-            Ok(JobBuilder::new(&job).retry(retry))
-        };
-        let jobs = children.iter().map(job).collect::<anyhow::Result<Vec<_>>>()?;
-        let group = match name {
-            "" => self.cx.spawn_all(jobs, strategy).await?,
-            name => self.cx.spawn_all_named(name, jobs, strategy).await?,
-        };
+        let group = self.world.spawn(&self.cx, name, children, strategy).await?;
         let shown = group.results.into_iter().map(|result| match result {
             Ok(value) => json!({"result": value}),
             Err(ChildError::NotCompleted { state, .. }) => json!({"state": state.as_str()}),
@@ -243,7 +249,7 @@ impl Program {
         if one.get("checkpoint").is_some() {
             self.cx.checkpoint(&one["checkpoint"]).await?;
         } else if one.get("fail").is_some() {
-            if u64::from(self.cx.failures()) < one["times"].as_u64().unwrap_or(0) {
+            if u64::from(self.cx.failures()) < one["times"].as_u64().unwrap_or(u64::MAX) {
                 return Err(failure(&one["fail"]));
             }
         } else if let Some(key) = one["raise"].as_str() {
@@ -251,22 +257,22 @@ impl Program {
                 return Err(error);
             }
         } else if one.get("snooze").is_some() {
-            if is_first("snooze") {
+            if self.world.is_first("snooze") {
                 return Err(Snooze(millis(&one["snooze"])).into());
             }
         } else if let Some(name) = one["kill"].as_str() {
-            if is_first(name) {
+            if self.world.is_first(name) {
                 Command::new("kill").args(["-9", &std::process::id().to_string()]).status()?;
                 std::future::pending::<()>().await;
             }
         } else if let Some(name) = one["until_stopped"].as_str() {
-            if is_first(name) {
-                let _stopped = Stopped;
+            if self.world.is_first(name) {
+                let _stopped = Stopped(&self.world);
                 self.cx.cancelled().await;
                 return Err(Failure::temporary("stopped").into());
             }
         } else if one.get("pause").is_some() {
-            if is_first("pause") {
+            if self.world.is_first("pause") {
                 tokio::time::sleep(millis(&one["pause"])).await;
             }
         } else {
@@ -277,7 +283,7 @@ impl Program {
 
     async fn report(&self, one: &Value) -> anyhow::Result<()> {
         if let Some(program) = one["follow_up"].as_array() {
-            self.cx.submit_on_completion(SdkTest { program: program.clone() })?;
+            self.world.follow_up(&self.cx, program)?;
         } else if let Some(percent) = one["progress"].as_f64() {
             self.cx.progress(percent, text(one, "message")).await?;
         } else if let Some(lines) = one["log"].as_array() {
@@ -290,36 +296,10 @@ impl Program {
         } else if let Some(cents) = one["cost"].as_u64() {
             self.cx.cost(u32::try_from(cents)?);
         } else if let Some(line) = one["note"].as_str() {
-            note(line)?;
+            self.world.note(line)?;
         } else {
             anyhow::bail!("an unknown operation: {one}");
         }
         Ok(())
     }
-}
-
-async fn sdktest(job: SdkTest, cx: Cx) -> anyhow::Result<Value> {
-    let program = Program { cx, got: Mutex::default(), caught: Mutex::default(), counts: Mutex::default() };
-    Ok(match program.run(&job.program, "").await? {
-        Flow::Done(result) => result,
-        Flow::Next => Value::Null,
-    })
-}
-
-async fn number(Number(number): Number, _cx: Cx) -> anyhow::Result<i64> {
-    Ok(number + 1)
-}
-
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let Ok(address) = std::env::var("WINDLASS_URL") else {
-        println!("usage: windlass sdk-test -- PATH-OF-THIS-PROGRAM");
-        return Ok(());
-    };
-    let client = Client::open(&address).await?;
-    let worker = Worker::new(&client).name("sdk-test").handle(sdktest).handle(number);
-    let mut terminated = signal(SignalKind::terminate())?;
-    worker.run_until(terminated.recv()).await?;
-    client.close();
-    Ok(())
 }
