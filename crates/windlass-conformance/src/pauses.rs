@@ -12,6 +12,7 @@ use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::PauseMode;
+use windlass::store::engine::RecordQuery;
 
 use crate::fixture::{Fixture, job_type, just_before, new_job, queue, tenant};
 
@@ -23,6 +24,7 @@ tests!(
     every_pause_is_named_at_once,
     a_pause_ends_automatically,
     pausing_twice_changes_nothing,
+    an_aggressive_pause_follows_a_graceful_one,
     resuming_what_is_not_paused_changes_nothing,
     resuming_a_pause_that_has_ended_changes_nothing,
     a_reason_has_a_longest_length,
@@ -187,6 +189,40 @@ async fn pausing_twice_changes_nothing(t: &Fixture) {
         assert_eq!(t.everything().await, before);
         assert_eq!(t.store.config(&t.me).await.unwrap(), config);
     }
+}
+
+/// Model: queue-pause, worker-pause. As a suspension of one job does; the reverse changes nothing.
+async fn an_aggressive_pause_follows_a_graceful_one(t: &Fixture) {
+    for on_worker in [false, true] {
+        let (worker, claimed) = t.running(new_job("email.send")).await;
+        let target =
+            if on_worker { PauseTarget::Worker(worker) } else { PauseTarget::Queue(queue("default")) };
+        let first = Pause { reason: Some("first".into()), expires: Some(MINUTE), ..Pause::default() };
+        assert!(pause(t, target.clone(), first).await);
+        let records = t.records(RecordQuery::default()).await.len();
+        assert!(pause(t, target.clone(), aggressive()).await, "{target}");
+        let stopped = if on_worker { JobState::Retrying } else { JobState::Suspended };
+        assert_eq!(t.state(claimed.job.id).await, stopped);
+        assert_eq!(t.complete(worker, &claimed).await, Finish::Stale, "the lease was cut");
+        let config = t.store.config(&t.me).await.unwrap();
+        let hold = config.pauses.values().next().expect("it is paused").clone();
+        assert_eq!((hold.mode, hold.reason.as_deref()), (PauseMode::Aggressive, Some("first")));
+        assert_eq!(hold.expires_at, Some(t.now().plus(MINUTE)), "the end stays");
+        let expected = if on_worker { AuditEvent::WorkerPaused } else { AuditEvent::QueuePaused };
+        let added = t.records(RecordQuery::default()).await.split_off(records);
+        let paused = added.iter().find(|record| record.event == expected).expect("it is recorded");
+        assert!(paused.context.contains("aggressive"), "{}", paused.context);
+        let before = t.everything().await;
+        for again in [aggressive(), Pause::default()] {
+            assert!(!pause(t, target.clone(), again).await, "{target}");
+        }
+        assert_eq!(t.everything().await, before);
+        resume(t, target).await;
+        t.cancel(claimed.job.id).await;
+    }
+    // A gate stops nothing, whatever its mode.
+    assert!(pause(t, PauseTarget::Gate, Pause::default()).await);
+    assert!(!pause(t, PauseTarget::Gate, aggressive()).await);
 }
 
 /// Model: refused-changes

@@ -90,6 +90,9 @@ pub enum ActError {
     /// Strict mode: the job is already suspended.
     #[error("job {0} is already suspended")]
     AlreadySuspended(JobId),
+    /// Strict mode: the job runs, and its suspension is already requested.
+    #[error("job {0} is running, and its suspension is already requested")]
+    SuspensionRequested(JobId),
     /// Strict mode: the job is not suspended.
     #[error("job {0} is not suspended")]
     NotSuspended(JobId),

@@ -145,7 +145,7 @@ api! { 'a;
     /// Deletes a final job.
     fn delete_if(id: JobId, if_match: IfMatch) -> Result<(), ActError>;
     /// Sends a signal to a job.
-    fn signal(id: JobId, name: &'a str, value: Vec<u8>) -> Result<JobRecord, ActError>;
+    fn signal_if(id: JobId, name: &'a str, value: Vec<u8>, if_match: IfMatch) -> Result<JobRecord, ActError>;
     /// Applies an action to every job that a filter selects.
     fn bulk(filter: &'a Filter, action: BulkAction) -> Result<BulkReport, ActError>;
     /// How many jobs a filter selects.

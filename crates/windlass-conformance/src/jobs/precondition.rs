@@ -53,6 +53,8 @@ async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &
         let refused = t.store.act_with(&t.me, id, act, only(seen)).await;
         assert_eq!(refused, Err(ActError::Changed { id, version: now.version() }));
     }
+    let refused = t.store.signal_if(&t.me, id, "go", b"1".to_vec(), seen.into()).await;
+    assert_eq!(refused, Err(ActError::Changed { id, version: now.version() }));
     assert_eq!(t.get(id).await, now);
     assert_eq!(t.records(RecordQuery::default()).await.len(), records);
     let either = ActOptions { if_match: IfMatch::one_of([seen, now.version()]), ..ActOptions::default() };

@@ -17,6 +17,7 @@ tests!(
     a_suspension_is_recorded_as_its_operators_whatever_ended_the_attempt,
     a_suspension_that_was_withdrawn_or_overtaken_leaves_its_request_in_the_audit_trail,
     a_suspension_whose_end_came_before_it_took_effect_is_dropped,
+    a_suspension_that_was_asked_for_is_lifted_at_its_end,
     asking_for_a_suspension_again_is_refused_in_the_strict_form,
     every_pause_and_its_end_are_recorded_with_the_mode,
 );
@@ -73,12 +74,33 @@ async fn a_suspension_whose_end_came_before_it_took_effect_is_dropped(t: &Fixtur
     assert_eq!((job.state, &job.details.suspend_requested), (JobState::Retrying, &None));
 }
 
+/// Model: pending-suspension, pause-reason-and-expiry. While the attempt runs on, by maintenance or by the next action.
+async fn a_suspension_that_was_asked_for_is_lifted_at_its_end(t: &Fixture) {
+    let id = t.placed(JobState::Running).await.id;
+    let briefly = || ActionRequest::Suspend(Suspend { expires: Some(secs(5)), ..Suspend::graceful() });
+    for by_maintenance in [true, false] {
+        assert!(t.store.act(&olga(), id, briefly()).await.unwrap().is_changed);
+        t.advance(secs(5));
+        if by_maintenance {
+            t.tick().await;
+            let job = t.get(id).await.job;
+            assert_eq!((job.state, &job.details.suspend_requested), (JobState::Running, &None));
+        }
+    }
+    let asked = t.store.act(&olga(), id, gracefully("again")).await.unwrap();
+    assert!(asked.is_changed, "the new request is not taken for the one that is over");
+    let requested = asked.job.details.suspend_requested.clone().unwrap();
+    assert_eq!((requested.reason.as_deref(), requested.expires_at), (Some("again"), None));
+    let events = t.events_of(id).await;
+    assert_eq!(events.iter().filter(|event| **event == AuditEvent::Resumed).count(), 2, "{events:?}");
+}
+
 /// Model: repeated-actions, pending-suspension
 async fn asking_for_a_suspension_again_is_refused_in_the_strict_form(t: &Fixture) {
     let id = t.placed(JobState::Running).await.id;
     t.store.act(&olga(), id, gracefully("deploy")).await.unwrap();
     let refused = t.store.act_strictly(&olga(), id, gracefully("again")).await;
-    assert_eq!(refused, Err(ActError::AlreadySuspended(id)));
+    assert_eq!(refused, Err(ActError::SuspensionRequested(id)));
     assert!(!t.store.act(&olga(), id, gracefully("again")).await.unwrap().is_changed);
 }
 

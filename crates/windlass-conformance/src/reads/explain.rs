@@ -7,8 +7,10 @@ use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Park;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::settings::Settings;
+use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::query::explain::Reason;
+use windlass::store::query::list::ListRequest;
 
 use crate::fixture::{Fixture, lease_ref, new_job, queue, secs, tenant};
 
@@ -23,6 +25,7 @@ tests!(
     a_job_that_no_live_worker_takes_says_so,
     limits_that_are_used_up_are_named,
     a_concurrency_key_says_who_holds_it,
+    a_job_without_a_free_slot_says_so,
     every_reason_is_told_at_once_and_the_first_is_why,
 );
 
@@ -195,6 +198,25 @@ async fn a_concurrency_key_says_who_holds_it(t: &Fixture) {
     }
     t.complete(worker, &holder).await;
     assert!(codes(t, second.id).await.is_empty());
+}
+
+/// Model: explained-waiting. Also in the snapshot, and in a list of several jobs of the lane.
+async fn a_job_without_a_free_slot_says_so(t: &Fixture) {
+    let new = NewWorker { concurrency: 1, ..NewWorker::default() };
+    let worker = t.store.register(&t.me, new).await.unwrap().id;
+    let running = t.submit(new_job("report")).await;
+    let claimed = t.claim_one(worker).await;
+    assert_eq!(claimed.job.id, running.id);
+    let waiting = [t.submit(new_job("report")).await.id, t.submit(new_job("report")).await.id];
+    for id in waiting {
+        let reason = only(t, id).await;
+        assert_eq!((reason.code, &reason.details["slots"]), ("no_free_slot", &json!(1)));
+    }
+    let listed = t.store.list(&t.me, ListRequest::default()).await.unwrap().jobs;
+    let whys: Vec<Option<&str>> = listed.iter().map(|job| job.why.as_ref().map(|why| why.code)).collect();
+    assert_eq!(whys, [Some("no_free_slot"), Some("no_free_slot"), None]);
+    t.complete(worker, &claimed).await;
+    assert!(codes(t, waiting[0]).await.is_empty());
 }
 
 /// Model: explained-waiting

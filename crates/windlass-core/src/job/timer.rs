@@ -11,7 +11,10 @@ pub fn acts_at(job: &JobRecord) -> Option<Timestamp> {
         JobState::Created | JobState::Pending => Some(lifetime),
         JobState::Scheduled => Some(job.start_by().map_or(lifetime, |start_by| start_by.min(lifetime))),
         JobState::Delayed | JobState::Retrying => Some(job.next_run_at().min(lifetime)),
-        JobState::Running => Some(job.lease.map_or(lifetime, |lease| lease.ends_at().min(lifetime))),
+        JobState::Running => {
+            let until = job.lease.map_or(lifetime, |lease| lease.ends_at().min(lifetime));
+            Some(request_ends_at(job).map_or(until, |at| at.min(until)))
+        }
         JobState::Waiting => {
             let until = job.details.wait.as_ref().and_then(super::Wait::until);
             Some(until.map_or(lifetime, |until| until.min(lifetime)))
@@ -19,6 +22,11 @@ pub fn acts_at(job: &JobRecord) -> Option<Timestamp> {
         JobState::Suspended => job.details.suspension.as_ref().and_then(|suspension| suspension.expires_at),
         JobState::Completed | JobState::Failed | JobState::DeadLetter | JobState::Cancelled => None,
     }
+}
+
+/// When a requested suspension of a running job ends.
+fn request_ends_at(job: &JobRecord) -> Option<Timestamp> {
+    job.details.suspend_requested.as_ref().and_then(|requested| requested.expires_at)
 }
 
 /// The job with a longer lease, lifetime, timeout or start deadline, if one of them would end during a grace period. A
@@ -71,6 +79,10 @@ pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Opt
     match job.state {
         JobState::Suspended => return Some(JobEvent::Resume),
         JobState::Running => {
+            // A request that is over is lifted before anything else: it no longer decides what follows the attempt.
+            if request_ends_at(job).is_some_and(|at| at <= now) {
+                return Some(JobEvent::Resume);
+            }
             // After an interruption all three may have passed; the earliest one counts.
             if let Some(lease) = job.lease.filter(|lease| lease.ends_at() <= job.expires_at) {
                 if lease.expires_at < lease.deadline_at {

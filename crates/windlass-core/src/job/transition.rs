@@ -437,7 +437,9 @@ fn suspend(next: &mut JobRecord, how: &Suspension, now: Timestamp) -> Transition
         // In any mode: there is nothing left to suspend.
         (state, _) if state.is_final() => TransitionResult::Refused,
         (JobState::Running, SuspendMode::IdleOnly) => TransitionResult::Refused,
-        (JobState::Running, SuspendMode::Graceful) if next.details.suspend_requested.is_some() => {
+        (JobState::Running, SuspendMode::Graceful)
+            if next.details.suspend_requested.as_ref().is_some_and(|asked| !is_over(asked, now)) =>
+        {
             TransitionResult::Unchanged
         }
         (JobState::Running, SuspendMode::Graceful) => {
@@ -457,6 +459,11 @@ fn suspend(next: &mut JobRecord, how: &Suspension, now: Timestamp) -> Transition
     }
 }
 
+/// Whether a suspension would end at once.
+fn is_over(how: &Suspension, now: Timestamp) -> bool {
+    how.expires_at.is_some_and(|at| at <= now)
+}
+
 fn hold(next: &mut JobRecord, how: Suspension, now: Timestamp) {
     next.state = JobState::Suspended;
     let details = next.details_mut();
@@ -469,7 +476,7 @@ fn hold(next: &mut JobRecord, how: Suspension, now: Timestamp) {
 fn suspend_if_requested(next: &mut JobRecord, now: Timestamp) {
     let Some(how) = next.details.suspend_requested.clone() else { return };
     // A pause that would end at once is not started.
-    if how.expires_at.is_some_and(|at| at <= now) {
+    if is_over(&how, now) {
         next.details_mut().suspend_requested = None;
         return;
     }

@@ -223,7 +223,8 @@ impl JobHandle {
             Invalid::new("value", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
         };
         let value = serde_json::to_vec(value).map_err(unreadable)?;
-        self.client.api().signal(self.client.caller(), self.id, name, value).await.map(drop)
+        let if_match = self.if_match.clone();
+        self.client.api().signal_if(self.client.caller(), self.id, name, value, if_match).await.map(drop)
     }
 
     /// Submits a final job again as a new job.

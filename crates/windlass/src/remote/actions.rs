@@ -114,10 +114,18 @@ impl Remote {
     }
 
     /// Sends a signal; the job is then read, because the server does not return it.
-    pub(crate) async fn signal(&self, id: JobId, name: &str, value: Vec<u8>) -> Result<JobRecord, ActError> {
+    pub(crate) async fn signal_if(
+        &self,
+        id: JobId,
+        name: &str,
+        value: Vec<u8>,
+        if_match: IfMatch,
+    ) -> Result<JobRecord, ActError> {
         check_step("name", name)?;
         let value = Some(Json::stored(&value).ok_or_else(|| not_json("value"))?);
-        let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name))).json(&SignalBody { value });
+        let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name)))
+            .json(&SignalBody { value })
+            .if_match(entity_tags(&if_match));
         self.client.done(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
         Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
     }

@@ -191,6 +191,9 @@ impl RemoteError {
             return refused.into();
         }
         match (refusal.code.as_str(), refusal.job(), missing) {
+            ("already_suspended", _, ActError::NotFound(id)) if refusal.text("state") == Some("running") => {
+                ActError::SuspensionRequested(id)
+            }
             ("already_suspended", _, ActError::NotFound(id)) => ActError::AlreadySuspended(id),
             ("not_suspended", _, ActError::NotFound(id)) => ActError::NotSuspended(id),
             ("precondition_failed", _, ActError::NotFound(id)) => {

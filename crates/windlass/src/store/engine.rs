@@ -74,6 +74,7 @@ pub use self::documents::{Document, DocumentKind, DocumentRange, Documents, Docu
 pub use self::graph::{Edge, Graph, GraphMut, Side};
 pub use self::inbox::{Inbox, InboxCounts, InboxEntry, InboxMut};
 pub use self::job_data::{JobData, JobDataKind, JobDataQuery, JobDataTable, JobDataTableMut, JobDataWrite};
+pub(crate) use self::job_table::is_row_damage;
 pub use self::job_table::{JobTable, JobTableMut, NewRow};
 pub use self::keys::{Key, KeyKind, Keys, KeysMut};
 pub use self::ready_index::{LaneCursor, ReadyIndex};
@@ -87,6 +88,7 @@ pub use super::tx::cache::ConnectionCache;
 pub use super::tx::group_commit;
 pub use super::tx::read_tx::ReadTx;
 pub use super::tx::write_tx::WriteTx;
+use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::Seq;
 
@@ -100,6 +102,8 @@ pub trait Read:
     /// A number that changes whenever another connection has committed since this one last did; what was cached before
     /// is then discarded. See [the contract](self#caches-and-the-two-numbers-that-keep-them-right).
     fn cache_generation(&mut self) -> u64;
+    /// Store time of the last commit in this snapshot; the earliest time if there was none.
+    fn committed_at(&mut self) -> EngineResult<Timestamp>;
     /// Full integrity check; returns a description of each problem that no other query would reveal. Reads everything.
     fn damage(&mut self) -> EngineResult<Vec<String>> {
         Ok(Vec::new())

@@ -105,6 +105,7 @@ pub(crate) fn verify(
     // Every record is read twice: for its content, and in the chain.
     let expected = counted + 2 * newest_record(tx)?;
     let mut progress = VerifyFinding { checked: Checked { done: 0, expected }, tell };
+    let served_until = tx.db.committed_at()?;
     let mut life = life::reports();
     let mut graph = graph::Graph::default();
     let mut recount: BTreeMap<(Arc<Lane>, JobState), u64> = BTreeMap::new();
@@ -119,13 +120,19 @@ pub(crate) fn verify(
         let Some(last) = page.last() else { break };
         after = Some(ClaimOrder::of(last));
         progress.more(page.len());
-        let page = facts(tx, page)?;
+        let (page, damaged) = facts(tx, page)?;
+        for (job, damage) in damaged {
+            states.insert(job.id, job.state);
+            *recount.entry((job.lane.clone(), job.state)).or_default() += 1;
+            keys::recount(&mut key_counts, &job);
+            life::damaged(&mut life, &job, &damage);
+        }
         let mut near = graph::Near::load(tx, &page)?;
         for facts in page {
             states.insert(facts.job.id, facts.job.state);
             *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
             keys::recount(&mut key_counts, &facts.job);
-            life::check(&mut life, &facts, tx.now);
+            life::check(&mut life, &facts, served_until);
             graph.check(tx, &facts, &mut near)?;
         }
     }
@@ -154,13 +161,24 @@ pub(crate) fn verify_audit(
     audit::chain(tx, &mut VerifyFinding { checked: Checked { done: 0, expected }, tell }, &check)
 }
 
-fn facts(tx: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts>, StoreError> {
+/// A job whose submission is damaged, and what is wrong with it.
+type DamagedJob = (JobRecord, String);
+
+fn facts(
+    tx: &mut ReadTx<'_>,
+    page: Vec<JobRecord>,
+) -> Result<(Vec<VerifyCounts>, Vec<DamagedJob>), StoreError> {
     let seqs: Vec<Seq> = page.iter().map(|job| job.seq).collect();
-    let specs = tx.db.specs(&seqs)?;
-    let mut found = Vec::with_capacity(page.len());
+    let specs = tx.db.specs_or_damage(&seqs)?;
+    let (mut found, mut damaged) = (Vec::with_capacity(page.len()), Vec::new());
     for (job, spec) in page.into_iter().zip(specs) {
-        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
-        let spec = spec.ok_or_else(lost)?;
+        let spec = match spec {
+            Ok(spec) => spec,
+            Err(damage) => {
+                damaged.push((job, damage));
+                continue;
+            }
+        };
         let attempts = attempt::ended(tx.db, &job)?;
         let limit = limits::CHECKPOINTS_MAX + 1;
         let kind = JobDataKind::Checkpoint;
@@ -170,7 +188,7 @@ fn facts(tx: &mut ReadTx<'_>, page: Vec<JobRecord>) -> Result<Vec<VerifyCounts>,
         let checkpoints = (stored.len() as u64, bytes as u64);
         found.push(VerifyCounts { job, spec, attempts, checkpoints });
     }
-    Ok(found)
+    Ok((found, damaged))
 }
 
 /// Problems that no query about jobs would show.

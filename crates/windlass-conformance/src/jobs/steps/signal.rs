@@ -12,6 +12,7 @@ tests!(
     jobs_steps_signal, jobs::steps::signal:
     a_signal_wakes_the_job_that_waits_for_it_and_is_its_checkpoint,
     signals_sent_early_are_kept_and_consumed_once_in_order,
+    each_wait_for_a_name_has_a_checkpoint_of_its_own,
     a_signal_and_the_wait_for_it_meet_in_either_order,
     a_wait_that_is_over_leaves_a_timeout,
     a_signal_to_a_suspended_job_is_remembered,
@@ -68,14 +69,36 @@ async fn signals_sent_early_are_kept_and_consumed_once_in_order(t: &Fixture) {
         send(t, job.id, "go", value).await;
     }
     let worker = t.worker().await;
-    for value in ["1", "2"] {
+    let mut expected = Vec::new();
+    for (key, value) in [("signal:go", "1"), ("signal:go#2", "2")] {
         let claimed = t.claim_one(worker).await;
         assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Scheduled));
-        let expected = format!(r#"{{"signal":{value}}}"#);
-        assert_eq!(t.checkpoints(job.id).await, [saved("signal:go", &expected)]);
+        expected.push(saved(key, &format!(r#"{{"signal":{value}}}"#)));
+        assert_eq!(t.checkpoints(job.id).await, expected);
     }
     let claimed = t.claim_one(worker).await;
     assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Waiting));
+}
+
+/// Model: sleeps-and-signals, steps. A worker that names no step never overwrites what an earlier wait received.
+async fn each_wait_for_a_name_has_a_checkpoint_of_its_own(t: &Fixture) {
+    let job = t.submit(new_job("approval")).await;
+    let worker = t.worker().await;
+    for number in 1..=9 {
+        send(t, job.id, "a#2", &number.to_string()).await;
+        let claimed = t.claim_one(worker).await;
+        t.park(worker, &claimed, wait_for("a#2")).await;
+    }
+    // Two waits at once, of which the first gets the signal.
+    let claimed = t.claim_one(worker).await;
+    t.park(worker, &claimed, Park::Any(vec![wait_for("a#2"), wait_for("a#2")])).await;
+    send(t, job.id, "a#2", "10").await;
+    let mut expected = vec![saved("signal:a##2", r#"{"signal":1}"#)];
+    expected.extend((2..=10).map(|n| saved(&format!("signal:a##2#{n}"), &format!(r#"{{"signal":{n}}}"#))));
+    expected.sort();
+    let mut found = t.checkpoints(job.id).await;
+    found.sort();
+    assert_eq!(found, expected);
 }
 
 /// Model: sleeps-and-signals, atomic-changes

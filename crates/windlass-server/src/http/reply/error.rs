@@ -281,6 +281,9 @@ impl From<ActError> for ApiError {
             ActError::AlreadySuspended(_) => ApiError::conflict("already_suspended", message)
                 .with("state", "suspended")
                 .with("action", "suspend"),
+            ActError::SuspensionRequested(_) => ApiError::conflict("already_suspended", message)
+                .with("state", "running")
+                .with("action", "suspend"),
             ActError::NotSuspended(_) => {
                 ApiError::conflict("not_suspended", message).with("action", "resume")
             }

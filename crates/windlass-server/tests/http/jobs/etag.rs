@@ -24,6 +24,7 @@ fn actions() -> Vec<(&'static str, &'static str, Value)> {
         ("POST", "/cancel", json!({})),
         ("POST", "/priority", json!({"value": 3})),
         ("POST", "/redrive", json!({})),
+        ("POST", "/signals/go", json!({})),
         ("PATCH", "", json!({"tags": {"a": "b"}})),
         ("DELETE", "", json!({})),
     ]

@@ -23,6 +23,11 @@ async fn a_graceful_suspension_of_a_running_job_is_shown_until_it_takes_effect()
     );
     let again = t.post_ok(200, &suspend, json!({"mode": "graceful", "reason": "other"})).await;
     assert_eq!((&again["changed"], &again["suspend_requested"]), (&json!(false), &requested));
+    let strictly = t.post(&format!("{suspend}?strict=true"), json!({"mode": "graceful"})).await;
+    assert_refused(&strictly, 409, "already_suspended", None);
+    let error = strictly.json()["error"].clone();
+    assert_eq!(error["details"], json!({"state": "running", "action": "suspend"}));
+    assert!(error["message"].as_str().unwrap().contains("already requested"), "{error}");
     let explained = t.get_ok(&format!("/jobs/{id}/explain")).await;
     assert_eq!(explained["reasons"][0]["code"], "suspend_requested");
     let withdrawn = t.post_ok(200, &format!("/jobs/{id}/resume"), json!({})).await;

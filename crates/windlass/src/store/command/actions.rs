@@ -14,8 +14,8 @@ use super::precondition::{ActOptions, IfMatch};
 use crate::audit::AuditEvent;
 use crate::error::ActError;
 use crate::job::{
-    JobAction, JobEvent, JobId, JobMetadata, JobRecord, Priority, Seq, Spec, SuspendMode, Suspension,
-    check_text,
+    JobAction, JobEvent, JobId, JobMetadata, JobRecord, JobState, Priority, Seq, Spec, SuspendMode,
+    Suspension, check_text,
 };
 use crate::limits;
 use crate::store::caller::Caller;
@@ -303,7 +303,9 @@ impl WriteTx<'_> {
 pub fn require_change(acted: &ActionReport, act: &ActionRequest) -> Result<(), ActError> {
     match act {
         ActionRequest::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
-            Err(ActError::AlreadySuspended(acted.job.id))
+            let id = acted.job.id;
+            let is_suspended = acted.job.state == JobState::Suspended;
+            Err(if is_suspended { ActError::AlreadySuspended(id) } else { ActError::SuspensionRequested(id) })
         }
         ActionRequest::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
         _ => Ok(()),

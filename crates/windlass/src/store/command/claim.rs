@@ -19,7 +19,7 @@ use crate::job::{JobEvent, JobRecord, JobType, Lane, QueueName, Seq, Spec, Worke
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::Worker;
-use crate::store::engine::{JobDataKind, JobDataQuery};
+use crate::store::engine::{JobDataKind, JobDataQuery, is_row_damage};
 use crate::store::notify::wakeup::WorkFilter;
 use crate::store::query::job_details::{DecidedGroup, all_there};
 use crate::store::tx::write_tx::WriteTx;
@@ -167,7 +167,7 @@ pub(crate) fn claim(
     let limit = request.limit.min(limits::CLAIM_JOBS_MAX);
     let mut search = Search::new(tx, &config, &worker, request, has_more_due)?;
     let cause = RecordActor::worker(caller, worker.id);
-    let (mut jobs, mut bytes) = (Vec::new(), 0);
+    let (mut jobs, mut bytes, mut damaged) = (Vec::new(), 0, 0);
     if limit > limits::CLAIM_BYTES_MAX / tx.env.options.payload_bytes_max.max(1) {
         // More than are read at once below.
         let front = search.front(limit);
@@ -180,8 +180,14 @@ pub(crate) fn claim(
         let left = ByteBudget { jobs: wanted, bytes: limits::CLAIM_BYTES_MAX - bytes };
         let taken = take(tx, &mut search, left, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
         let handed = load_claimed(tx, &taken)?;
+        damaged += taken.len() - handed.len();
         bytes += handed.iter().map(Claimed::bytes).sum::<usize>();
         jobs.extend(handed);
+        if damaged >= limits::CLAIM_JOBS_MAX {
+            // The next claim goes on behind them.
+            tx.wake();
+            break;
+        }
         if taken.len() < wanted {
             break;
         }
@@ -232,23 +238,35 @@ fn take(
     Ok(taken)
 }
 
+/// The taken jobs with what a worker needs. Those whose data is damaged end as failed, and are left out.
 fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {
     if taken.is_empty() {
         return Ok(Vec::new());
     }
     // The search has flushed earlier changes; claims do not change specs.
-    let specs = tx.raw(|db| db.specs(taken))?;
+    let specs = tx.raw(|db| db.specs_or_damage(taken))?;
     let mut claimed = Vec::with_capacity(taken.len());
     for (seq, spec) in taken.iter().zip(specs) {
-        let spec =
-            spec.ok_or_else(|| StoreError::Damaged(format!("the submission of job {seq:?} is missing")))?;
-        let job = tx.job(*seq)?.expect("a claimed job is at hand").clone();
-        let checkpoints = if job.has.checkpoints { checkpoints(tx, *seq)? } else { Vec::new() };
-        // A step whose checkpoint was lost would run twice.
-        all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;
-        claimed.push(Claimed { job, spec, checkpoints, groups: Vec::new() });
+        let found = match spec {
+            Ok(spec) => with_checkpoints(tx, *seq, spec),
+            Err(damage) => Err(StoreError::Damaged(damage)),
+        };
+        // The others are handed out.
+        match found {
+            Ok(found) => claimed.push(found),
+            Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => tx.end_damaged(*seq, damage)?,
+            Err(error) => return Err(error),
+        }
     }
     Ok(claimed)
+}
+
+fn with_checkpoints(tx: &mut WriteTx<'_>, seq: Seq, spec: Spec) -> Result<Claimed, StoreError> {
+    let job = tx.job(seq)?.expect("a claimed job is at hand").clone();
+    let checkpoints = if job.has.checkpoints { checkpoints(tx, seq)? } else { Vec::new() };
+    // A step whose checkpoint was lost would run twice.
+    all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;
+    Ok(Claimed { job, spec, checkpoints, groups: Vec::new() })
 }
 
 fn checkpoints(tx: &mut WriteTx<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {

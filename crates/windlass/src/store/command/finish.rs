@@ -47,7 +47,8 @@ pub enum Park {
     Signal {
         /// The signal's name.
         name: String,
-        /// The checkpoint that stores its value; `signal:NAME` if `None`.
+        /// The checkpoint that stores its value; if `None`, `signal:NAME`, and `signal:NAME#2` and so on from the
+        /// second wait for this name on.
         step: Option<String>,
         /// Maximum time to wait.
         timeout: Option<Duration>,
@@ -359,15 +360,14 @@ pub(super) fn wait_each(
 ) -> Result<Result<Vec<Wait>, Invalid>, StoreError> {
     let has_groups = parks.iter().any(|park| matches!(park, Park::Group { .. }));
     let groups = if has_groups { find_groups(tx, job)? } else { Vec::new() };
+    let steps = steps_of_signals(tx, job, parks)?;
     let now = tx.now;
-    let wait = |park: &Park| match park {
+    let wait = |(park, step): (&Park, String)| match park {
         Park::Until(until) => Ok(Wait::Timer { until: *until }),
         Park::For(duration) => Ok(Wait::Timer { until: now.plus(*duration) }),
-        Park::Signal { name, step, timeout } => Ok(Wait::Signal {
-            name: name.clone(),
-            step: step.clone().unwrap_or_else(|| format!("signal:{name}")),
-            until: timeout.map(|timeout| now.plus(timeout)),
-        }),
+        Park::Signal { name, timeout, .. } => {
+            Ok(Wait::Signal { name: name.clone(), step, until: timeout.map(|timeout| now.plus(timeout)) })
+        }
         Park::Group { name } => {
             let known = groups.iter().find(|(_, group)| group.name == *name);
             known.map(|(group, _)| Wait::Children { group: *group }).ok_or_else(|| {
@@ -377,7 +377,54 @@ pub(super) fn wait_each(
         }
         Park::Any(_) => Err(Invalid::new(field, FieldProblem::Contradiction("cannot be nested".into()))),
     };
-    Ok(parks.iter().map(wait).collect())
+    Ok(parks.iter().zip(steps).map(wait).collect())
+}
+
+/// The checkpoint of each wait for a signal; empty for other waits. Without a step of its own, a wait has the key of its
+/// occurrence: the second wait for one name does not overwrite what the first one received.
+fn steps_of_signals(
+    tx: &mut WriteTx<'_>,
+    job: &JobRecord,
+    parks: &[Park],
+) -> Result<Vec<String>, StoreError> {
+    let mut steps: Vec<String> = Vec::with_capacity(parks.len());
+    for park in parks {
+        steps.push(match park {
+            Park::Signal { step: Some(step), .. } => step.clone(),
+            Park::Signal { name, step: None, .. } => next_occurrence(tx, job, name, &steps)?,
+            Park::Until(_) | Park::For(_) | Park::Group { .. } | Park::Any(_) => String::new(),
+        });
+    }
+    Ok(steps)
+}
+
+/// The key of the first wait for a signal that has neither a checkpoint nor a place among the `others`. Occurrences are
+/// numbered without gaps, so it is found in few reads.
+fn next_occurrence(
+    tx: &mut WriteTx<'_>,
+    job: &JobRecord,
+    name: &str,
+    others: &[String],
+) -> Result<String, StoreError> {
+    let name = name.replace('#', "##");
+    let key = |number: usize| match number {
+        1 => format!("signal:{name}"),
+        _ => format!("signal:{name}#{number}"),
+    };
+    let mut is_used = |number: usize| -> Result<bool, StoreError> {
+        let key = key(number);
+        Ok(others.contains(&key) || tx.checkpoint_bytes(job, &key)?.is_some())
+    };
+    // Invariant: `below` is 0 or used, and `above` is not used once the first loop has ended.
+    let (mut below, mut above) = (0, 1);
+    while is_used(above)? {
+        (below, above) = (above, above * 2);
+    }
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if is_used(middle)? { below = middle } else { above = middle }
+    }
+    Ok(key(above))
 }
 
 impl WriteTx<'_> {

@@ -101,7 +101,8 @@ impl Pause {
     }
 }
 
-/// Pauses a scope; returns whether it was not paused before. A second pause keeps the first one's reason.
+/// Pauses a scope; returns whether anything changed. A second pause keeps the first one, unless it is aggressive and the
+/// first one is not.
 pub(crate) fn pause(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
@@ -114,8 +115,10 @@ pub(crate) fn pause(
     // An expired pause has ended, even if maintenance has not removed it yet.
     tx.end_if_expired(&scope)?;
     let config = tx.config()?;
-    if config.pauses.contains_key(&scope) {
-        return Ok(false);
+    if let Some(hold) = config.pauses.get(&scope) {
+        let hold = hold.clone();
+        drop(config);
+        return escalate(tx, caller, hold, pause);
     }
     match target {
         PauseTarget::Queue(queue) => config.check_queue_named(caller, queue)?,
@@ -140,6 +143,32 @@ pub(crate) fn pause(
     if pause.mode == PauseMode::Aggressive {
         interrupt(tx, &hold)?;
     }
+    Ok(true)
+}
+
+/// Makes a graceful pause of a queue or worker aggressive: its running jobs are stopped now. The pause keeps its end, and
+/// is from now on that of the caller who stopped them. Any other second pause changes nothing.
+fn escalate(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    hold: PauseRecord,
+    pause: &Pause,
+) -> Result<bool, ActError> {
+    let stops_jobs = matches!(hold.scope, PauseScope::Queue { .. } | PauseScope::Worker(_));
+    let is_escalation = pause.mode == PauseMode::Aggressive && hold.mode != PauseMode::Aggressive;
+    if !stops_jobs || !is_escalation {
+        return Ok(false);
+    }
+    let reason = pause.reason.clone().or_else(|| hold.reason.clone());
+    let hold =
+        PauseRecord { mode: PauseMode::Aggressive, reason, by: caller.id.clone(), since: tx.now, ..hold };
+    let key = hold_key(&hold.scope);
+    tx.put_document(DocumentKind::Hold, &key, Some(&encode(&hold)), |config| {
+        config.pauses.insert(hold.scope.clone(), hold.clone());
+    })?;
+    record(tx, caller, &hold, true, pause.reason.as_deref())?;
+    tx.interrupt();
+    interrupt(tx, &hold)?;
     Ok(true)
 }
 

@@ -2,7 +2,7 @@
 //! check runs in the commit that changes the job, so the job cannot change in between.
 
 use crate::error::ActError;
-use crate::job::{JobRecord, Version};
+use crate::job::{JobRecord, Spec, Version};
 use crate::store::tx::write_tx::WriteTx;
 
 /// The versions of a job that an action applies to; any other version is refused and nothing changes.
@@ -28,7 +28,8 @@ impl IfMatch {
     /// Refuses a job in another version. Called in the commit that then changes the job.
     pub(crate) fn check(&self, tx: &mut WriteTx<'_>, job: &JobRecord) -> Result<(), ActError> {
         let Some(expected) = &self.0 else { return Ok(()) };
-        let spec = tx.spec(job.seq)?.ok_or(ActError::NotFound(job.id))?;
+        // A job whose submission is damaged is shown without it, and so is its version.
+        let spec = tx.spec_or_damage(job.seq)?.unwrap_or_else(|_| Spec::unknown());
         let version = Version::of(job, &spec.metadata);
         if expected.contains(&version) { Ok(()) } else { Err(ActError::Changed { id: job.id, version }) }
     }

@@ -78,7 +78,7 @@ impl MemoryEngine {
         });
         match result {
             Ok(effects) => {
-                tables.commit();
+                tables.commit(now);
                 group_commit::answer(&self.env, cache, effects, Vec::new());
                 Ok(())
             }

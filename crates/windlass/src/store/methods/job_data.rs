@@ -39,7 +39,7 @@ impl Store {
         let caller = caller.clone();
         self.read("explain", move |tx| {
             let Some(job) = snapshot::visible(tx, &caller, id)? else { return Ok(None) };
-            explain::reasons(tx, &job, explain::Depth::All).map(Some)
+            explain::all_reasons(tx, &job).map(Some)
         })
         .await
     }

@@ -130,9 +130,24 @@ impl Store {
         name: &str,
         value: Vec<u8>,
     ) -> Result<JobRecord, ActError> {
+        self.signal_if(caller, id, name, value, IfMatch::any()).await
+    }
+
+    /// Like [`signal`](Store::signal), but only a job in one of these versions.
+    ///
+    /// # Errors
+    /// [`ActError::Changed`] if it has another version.
+    pub async fn signal_if(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        name: &str,
+        value: Vec<u8>,
+        if_match: IfMatch,
+    ) -> Result<JobRecord, ActError> {
         let name = name.to_owned();
         self.write_for(caller, "signal", Kind::Ordinary, move |tx, caller| {
-            signal::signal(tx, caller, id, &name, &value)
+            signal::signal(tx, caller, id, &name, &value, &if_match)
         })
         .await
     }

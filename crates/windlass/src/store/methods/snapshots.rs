@@ -150,10 +150,9 @@ fn snapshots(
     let mut reader = PayloadReader::new(caller);
     let mut shown = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
         // Two jobs of a batch with one idempotency key are one job.
-        let spec = specs.get(&job.seq).cloned().ok_or_else(lost)?;
-        shown.push(snapshot::seen(&mut read_tx, &mut reader, job, spec)?);
+        let spec = specs.get(&job.seq).cloned().expect("each job has its spec, or what is wrong with it");
+        shown.push(snapshot::seen_or_damaged(&mut read_tx, &mut reader, job, spec)?);
     }
     Ok(shown)
 }

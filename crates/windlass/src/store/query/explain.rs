@@ -30,7 +30,7 @@ pub struct Reason {
 
 impl Reason {
     /// Every code there is.
-    pub const CODES: [&'static str; 14] = [
+    pub const CODES: [&'static str; 15] = [
         "held",
         "suspended",
         "suspend_requested",
@@ -45,8 +45,12 @@ impl Reason {
         "concurrency_key_held",
         "rate_limited",
         "over_quota",
+        DAMAGED,
     ];
 }
+
+/// The code of a job whose stored submission is damaged.
+pub(crate) const DAMAGED: &str = "damaged";
 
 /// How many reasons to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,21 +96,49 @@ pub(crate) fn reasons(tx: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Res
         found.extend(budget_reason(tx, &config, job)?);
     }
     found.extend(without_workers(tx, &config, job)?);
-    if found.is_empty() && depth == Depth::All {
+    if found.is_empty() {
         found.extend(without_slots(tx, &config, job)?);
     }
+    Ok(found)
+}
+
+/// The stored submission is damaged: shown for a final job, too.
+pub(crate) fn damaged(damage: &str) -> Reason {
+    let message = format!("its stored submission is damaged and is not shown: {damage}");
+    reason(DAMAGED, message, json!({"damage": damage}))
+}
+
+/// Every reason, first of all that the stored submission is damaged, if it is.
+pub(crate) fn all_reasons(tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<Vec<Reason>, StoreError> {
+    let spec = tx.db.specs_or_damage(&[job.seq])?.pop();
+    let damage = spec.and_then(Result::err).map(|damage| damaged(&damage));
+    let mut found: Vec<Reason> = damage.into_iter().collect();
+    found.extend(reasons(tx, job, Depth::All)?);
     Ok(found)
 }
 
 /// Workers whose running jobs are counted for one explanation; if there are more, one of them has a free slot soon.
 const COUNTED_WORKERS_MAX: usize = 50;
 
-/// All eligible workers are at their concurrency limit.
+/// All eligible workers are at their concurrency limit. Counted once per lane in a snapshot: a list has many jobs of one
+/// lane; the answer of a change leaves it out.
 fn without_slots(
     tx: &mut ReadTx<'_>,
     config: &Config,
     job: &JobRecord,
 ) -> Result<Option<Reason>, StoreError> {
+    if tx.is_in_commit {
+        return Ok(None);
+    }
+    if let Some(known) = tx.full_lanes.get(&job.lane) {
+        return Ok(known.clone());
+    }
+    let found = count_slots(tx, config, job)?;
+    tx.full_lanes.insert(job.lane.clone(), found.clone());
+    Ok(found)
+}
+
+fn count_slots(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let now = tx.now;
     let open = config.workers.values().filter(|worker| {
         worker.takes(&job.lane) && !worker.is_paused && config.worker_pause(worker.id, now).is_none()

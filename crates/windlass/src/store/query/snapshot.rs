@@ -34,7 +34,12 @@ impl Snapshot {
 /// The job with this id, if the caller can see it.
 pub(crate) fn get(tx: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
     let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
-    Ok(snapshots(tx, caller, vec![job])?.pop())
+    let found = snapshots(tx, caller, vec![job])?.pop();
+    // A list marks a damaged job; alone it is an error, so that nobody takes the placeholder for the payload.
+    match found.as_ref().and_then(|found| found.why.as_ref()).filter(|why| why.code == explain::DAMAGED) {
+        Some(why) => Err(StoreError::Damaged(format!("job {id}: {}", why.message))),
+        None => Ok(found),
+    }
 }
 
 /// Like [`get`], and whether such a job is still in the inbox.
@@ -73,15 +78,30 @@ pub(crate) fn snapshots(
     jobs: Vec<JobRecord>,
 ) -> Result<Vec<Snapshot>, StoreError> {
     let seqs: Vec<Seq> = jobs.iter().map(|job| job.seq).collect();
-    let specs = tx.db.specs(&seqs)?;
+    let specs = tx.db.specs_or_damage(&seqs)?;
     let mut reader = PayloadReader::new(caller);
     let mut found = Vec::with_capacity(jobs.len());
     for (job, spec) in jobs.into_iter().zip(specs) {
-        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
-        let spec = spec.ok_or_else(lost)?;
-        found.push(seen(tx, &mut reader, job, spec)?);
+        found.push(seen_or_damaged(tx, &mut reader, job, spec)?);
     }
     Ok(found)
+}
+
+/// Like [`seen`]; a job whose submission is damaged is shown without it, with the damage as the reason, so that it
+/// does not hide the others.
+pub(crate) fn seen_or_damaged(
+    tx: &mut ReadTx<'_>,
+    reader: &mut PayloadReader<'_>,
+    job: JobRecord,
+    spec: Result<Spec, String>,
+) -> Result<Snapshot, StoreError> {
+    let damage = match spec {
+        Ok(spec) => return seen(tx, reader, job, spec),
+        Err(damage) => damage,
+    };
+    tracing::error!(job = %job.id, damage, "the stored submission of a job is damaged");
+    let why = Some(explain::damaged(&damage));
+    Ok(Snapshot { job, spec: Spec::unknown(), why, is_redacted: false, shown_version: None })
 }
 
 /// A job as the reader's caller sees it.

@@ -3,14 +3,17 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
+use crate::job::Lane;
 use crate::store::documents::config::{Config, Worker};
 use crate::store::documents::liveness::Liveness;
 use crate::store::engine::{EngineResult, Read};
 use crate::store::environment::Environment;
+use crate::store::query::explain::Reason;
 use crate::store::tx::cache::ConnectionCache;
 
 /// A snapshot of the store.
@@ -26,6 +29,10 @@ pub struct ReadTx<'a> {
     cancellation: Option<CancellationToken>,
     /// When workers were last heard from, as far as this transaction has read it.
     liveness: Liveness,
+    /// Whether all slots of the workers of a lane are taken, as far as this transaction has counted them.
+    pub(in crate::store) full_lanes: FxHashMap<Arc<Lane>, Option<Reason>>,
+    /// Whether this reads within a commit, which must not wait until the running jobs of many workers are counted.
+    pub(in crate::store) is_in_commit: bool,
 }
 
 impl<'a> ReadTx<'a> {
@@ -38,7 +45,16 @@ impl<'a> ReadTx<'a> {
         env: &'a Environment,
         now: Timestamp,
     ) -> ReadTx<'a> {
-        ReadTx { db, cache, env, now, cancellation: None, liveness: Liveness::default() }
+        ReadTx {
+            db,
+            cache,
+            env,
+            now,
+            cancellation: None,
+            liveness: Liveness::default(),
+            full_lanes: FxHashMap::default(),
+            is_in_commit: false,
+        }
     }
 
     /// Refuses to read a store whose content was moved.

@@ -173,6 +173,10 @@ impl Ends {
             .count_finding((self.written >= unsealed_gone).then(|| {
                 format!("records {unsealed_gone} to {} were written and are missing", self.written)
             }));
+        let first_foreign = self.written + 1;
+        report.count_finding((self.last > self.written).then(|| {
+            format!("records {first_foreign} to {} are there, but the store has not written them", self.last)
+        }));
         let finding = match (&self.head, newest) {
             (Some(head), None) => Some(format!(
                 "the audit trail was sealed up to record {}, but there is no seal",

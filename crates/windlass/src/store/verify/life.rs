@@ -10,10 +10,13 @@ use crate::limits;
 /// How late maintenance may be before an overdue job counts as broken.
 const SWEEP: Duration = Duration::from_secs(60);
 
+/// The code of the check that every submission is whole.
+const PAYLOADS: &str = "payloads";
+
 type Check = fn(&VerifyCounts, Timestamp) -> Option<String>;
 
 const CHECKS: &[(&str, &str, Check)] = &[
-    ("payloads", "every job still has what was submitted, byte for byte", whole),
+    (PAYLOADS, "every job still has what was submitted, byte for byte", whole),
     ("final_states", "a final job has ended, and only a final one has", finality),
     ("leases", "a job has a lease exactly while it runs", lease),
     ("single_completion", "at most one attempt completed, and only of a completed job", single_completion),
@@ -31,9 +34,18 @@ pub(super) fn reports() -> Vec<VerifyReport> {
     CHECKS.iter().map(|(code, promise, _)| VerifyReport::new(code, promise)).collect()
 }
 
-pub(super) fn check(reports: &mut [VerifyReport], facts: &VerifyCounts, now: Timestamp) {
+pub(super) fn check(reports: &mut [VerifyReport], facts: &VerifyCounts, served_until: Timestamp) {
     for (report, (_, _, check)) in reports.iter_mut().zip(CHECKS) {
-        report.count_finding(check(facts, now).map(|finding| format!("job {}: {finding}", facts.job.id)));
+        report.count_finding(
+            check(facts, served_until).map(|finding| format!("job {}: {finding}", facts.job.id)),
+        );
+    }
+}
+
+/// Reports a job whose submission is damaged; nothing else of it is checked here.
+pub(super) fn damaged(reports: &mut [VerifyReport], job: &JobRecord, damage: &str) {
+    for report in reports.iter_mut().filter(|report| report.code == PAYLOADS) {
+        report.count_finding(Some(format!("job {}: {damage}", job.id)));
     }
 }
 
@@ -144,7 +156,8 @@ fn checkpoints(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     (kept != said || is_over).then(|| format!("says {said:?} checkpoints and bytes, keeps {kept:?}"))
 }
 
-fn lifetime(facts: &VerifyCounts, now: Timestamp) -> Option<String> {
-    let late = acts_at(&facts.job).filter(|at| at.plus(SWEEP) < now)?;
+/// `served_until` is the time of the last commit: while no process serves the store, nothing can be moved.
+fn lifetime(facts: &VerifyCounts, served_until: Timestamp) -> Option<String> {
+    let late = acts_at(&facts.job).filter(|at| at.plus(SWEEP) < served_until)?;
     Some(format!("should have been moved at {late}; does maintenance run?"))
 }

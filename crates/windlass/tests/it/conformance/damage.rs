@@ -1,5 +1,6 @@
 //! Damage planted behind the store's back is found, each under the invariant it breaks. SQLite only: there is a file to edit.
 
+mod in_the_way;
 mod pending;
 mod trail;
 
@@ -259,8 +260,12 @@ async fn a_changed_byte_is_never_served() {
         let store = edited(&t, |file| assert_eq!(file.execute(edit, []).unwrap(), 1)).await;
         let answer = store.get(&t.me, id).await;
         assert!(matches!(answer, Err(StoreError::Damaged(_))), "{edit}: {answer:?}");
-        let answer = store.verify().await;
-        assert!(matches!(answer, Err(StoreError::Damaged(_))), "{edit}: {answer:?}");
+        if edit.contains("jobs") {
+            assert_eq!(broken(&store).await, ["payloads"], "{edit}");
+        } else {
+            let answer = store.verify().await;
+            assert!(matches!(answer, Err(StoreError::Damaged(_))), "{edit}: {answer:?}");
+        }
     }
 }
 

@@ -152,9 +152,10 @@ pub(crate) async fn signal(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
     NamePath(signal): NamePath,
+    Expected(if_match): Expected,
     Body(body): Body<SignalBody>,
 ) -> Result<Accepted<SignalTaken>, ApiError> {
     let value = body.value.as_ref().map_or(&b"null"[..], Json::bytes).to_vec();
-    app.store().signal(&caller, id, &signal, value).await?;
+    app.store().signal_if(&caller, id, &signal, value, if_match).await?;
     Ok(Accepted(SignalTaken { id: Text(id), signal }))
 }

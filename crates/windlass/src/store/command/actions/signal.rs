@@ -9,6 +9,7 @@ use crate::job::{JobAction, JobEvent, JobId, JobRecord, JobState, Seq, Wait};
 use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::command::effects::audit::RecordActor;
+use crate::store::command::precondition::IfMatch;
 use crate::store::engine::{JobData, JobDataKind, JobDataQuery, JobDataWrite};
 use crate::store::tx::write_tx::WriteTx;
 
@@ -19,6 +20,7 @@ pub(crate) fn signal(
     id: JobId,
     name: &str,
     value: &[u8],
+    if_match: &IfMatch,
 ) -> Result<JobRecord, ActError> {
     crate::store::command::attempt_writes::check_step("name", name)?;
     if value.len() > tx.env.options.payload_bytes_max {
@@ -26,6 +28,7 @@ pub(crate) fn signal(
         return Err(Invalid::new("value", problem).into());
     }
     let mut job = tx.managed(caller, id)?;
+    if_match.check(tx, &job)?;
     JobAction::Signal.check(job.state)?;
     let limit = limits::SIGNALS_KEPT_MAX;
     let kept = JobDataQuery { seq: job.seq, kind: JobDataKind::Signal, name: None, above: None, limit };

@@ -6,7 +6,7 @@ use super::cascade::Consequences;
 use crate::error::InvalidTransition;
 use crate::job::{
     AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, GroupStrategy, JobEvent, JobRecord, JobState,
-    Parent, Seq, Transition, acts_at, spared, timer, transition,
+    Parent, Seq, Spec, Transition, acts_at, spared, timer, transition,
 };
 use crate::store::documents::attempt::AttemptRecord;
 use crate::store::documents::cascade::Task;
@@ -126,9 +126,23 @@ impl WriteTx<'_> {
     }
 
     fn free_unique_key(&mut self, job: &JobRecord) -> EngineResult<()> {
-        if let Some(text) = self.spec(job.seq)?.and_then(|spec| spec.unique_key) {
+        let key_of = |spec: Spec| {
             let (tenant, job_type) = (job.lane.tenant.clone(), job.lane.job_type.clone());
-            self.release_key(Key { kind: KeyKind::Unique, tenant, job_type, text });
+            Some(Key { kind: KeyKind::Unique, tenant, job_type, text: spec.unique_key? })
+        };
+        let key = match self.spec_or_damage(job.seq)? {
+            Ok(spec) => key_of(spec),
+            // The text may have been changed: only a key that this job holds is released.
+            Err(_) => match self.raw(|db| db.damaged_spec(job.seq))?.and_then(key_of) {
+                Some(key) => {
+                    let holder = self.db()?.keyed(std::slice::from_ref(&key))?.pop().flatten();
+                    holder.is_some_and(|holder| holder.seq == job.seq).then_some(key)
+                }
+                None => None,
+            },
+        };
+        if let Some(key) = key {
+            self.release_key(key);
         }
         Ok(())
     }

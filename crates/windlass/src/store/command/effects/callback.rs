@@ -20,7 +20,13 @@ use crate::store::tx::write_tx::WriteTx;
 impl WriteTx<'_> {
     /// Submits the callback job for a job that has ended.
     pub(in crate::store::command) fn call_back(&mut self, job: &JobRecord) -> Result<(), StoreError> {
-        let Some(spec) = self.spec(job.seq)? else { return Ok(()) };
+        let spec = match self.spec_or_damage(job.seq)? {
+            Ok(spec) => spec,
+            Err(damage) => {
+                tracing::error!(job = %job.id, damage, "no callback is sent: its address may have been changed");
+                return Ok(());
+            }
+        };
         let result = if job.has.result { self.result_of(job)? } else { None };
         let Some(delivery) = callback::delivery(job, &spec, result.as_deref()) else { return Ok(()) };
         // The callback belongs to the owner of the job, who may cancel it or retry it.

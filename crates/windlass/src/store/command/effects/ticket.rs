@@ -9,6 +9,7 @@ use super::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::error::StoreError;
 use crate::job::{Failure, JobEvent, JobRecord, RareFields, Seq, Spec};
+use crate::store::query::explain::DAMAGED;
 use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::{Subject, Ticket, TicketFault, TicketPublicKey};
 
@@ -34,7 +35,7 @@ impl WriteTx<'_> {
         if self.env.options.tickets.is_none() {
             return Ok(job);
         }
-        let Some(spec) = self.spec(job.seq)? else { return Ok(job) };
+        let Ok(spec) = self.spec_or_damage(job.seq)? else { return Ok(job) };
         let is_own = matches!(self.judge(&job, &spec), Ok(()) | Err(TicketFault::Expired));
         Ok(if is_own { self.with_ticket(job, &spec) } else { job })
     }
@@ -78,16 +79,58 @@ impl WriteTx<'_> {
             return Ok(true);
         }
         let Some(job) = self.job(seq)?.cloned() else { return Ok(false) };
-        let lost = || StoreError::Damaged(format!("the submission of job {} is missing", job.id));
-        let spec = self.spec(seq)?.ok_or_else(lost)?;
-        let Err(fault) = self.judge(&job, &spec) else { return Ok(true) };
-        tracing::warn!(job = %job.id, %fault, "job refused: its ticket does not match what was submitted");
-        let context =
-            json!({"job_id": job.id.to_string(), "code": fault.code(), "message": fault.to_string()});
-        self.record_job(AuditEvent::Refused, &job, &job, &RecordActor::system(), Some(context))?;
-        let failure = Failure::permanent(fault.code(), fault.to_string());
-        let _refused = self.apply(seq, &JobEvent::Refuse { failure }, &RecordActor::system())?;
+        let (code, message) = match self.spec_or_damage(seq)? {
+            Ok(spec) => match self.judge(&job, &spec) {
+                Ok(()) => return Ok(true),
+                Err(fault) => (fault.code(), fault.to_string()),
+            },
+            Err(damage) => {
+                // What the ticket says about the row as it is; it says nothing about some columns.
+                let spec = self.raw(|db| db.damaged_spec(seq))?;
+                match spec.map(|spec| self.judge(&job, &spec)) {
+                    Some(Err(fault)) => (fault.code(), format!("{fault}: {damage}")),
+                    Some(Ok(())) | None => (DAMAGED, damage),
+                }
+            }
+        };
+        tracing::error!(job = %job.id, code, message, "job refused: it is not what was submitted");
+        self.refuse(&job, code, message)?;
         Ok(false)
+    }
+
+    /// Ends a claimable job without running it, with an audit record of why.
+    pub(in crate::store::command) fn refuse(
+        &mut self,
+        job: &JobRecord,
+        code: &str,
+        message: String,
+    ) -> Result<(), StoreError> {
+        let context = json!({"job_id": job.id.to_string(), "code": code, "message": message});
+        self.record_job(AuditEvent::Refused, job, job, &RecordActor::system(), Some(context))?;
+        let failure = Failure::permanent(code, message);
+        let _refused = self.apply(job.seq, &JobEvent::Refuse { failure }, &RecordActor::system())?;
+        Ok(())
+    }
+
+    /// Ends a job that was claimed in this commit and whose stored data is damaged: it is not handed out, and does not
+    /// keep those behind it from running.
+    pub(in crate::store::command) fn end_damaged(
+        &mut self,
+        seq: Seq,
+        damage: String,
+    ) -> Result<(), StoreError> {
+        let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
+        tracing::error!(job = %job.id, damage, "job failed: what is stored of it is damaged");
+        if job.has.claim_ahead {
+            let _released = self.apply(seq, &JobEvent::Release, &RecordActor::system())?;
+            let Some(job) = self.job(seq)?.cloned() else { return Ok(()) };
+            return self.refuse(&job, DAMAGED, damage);
+        }
+        let context = json!({"job_id": job.id.to_string(), "code": DAMAGED, "message": damage});
+        self.record_job(AuditEvent::Refused, &job, &job, &RecordActor::system(), Some(context))?;
+        let event = JobEvent::Fail { failure: Failure::permanent(DAMAGED, damage), random: 0.0 };
+        let _refused = self.apply(seq, &event, &RecordActor::system())?;
+        Ok(())
     }
 
     fn judge(&self, job: &JobRecord, spec: &Spec) -> Result<(), TicketFault> {

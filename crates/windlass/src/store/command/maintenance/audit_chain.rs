@@ -2,7 +2,7 @@
 //! adds the new checkpoints of the chain, and only if no other process has continued from the same checkpoint
 //! meanwhile.
 
-use crate::audit::{Seal, SealPoint};
+use crate::audit::{Record, Seal, SealPoint};
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::documents::config::{encode, parse};
@@ -59,11 +59,13 @@ pub(crate) fn read_backlog(tx: &mut ReadTx<'_>, left: Option<&Seal>) -> Result<S
     if left.is_some_and(|left| *left != from) {
         return Ok(SealBacklog { from, points: Vec::new(), has_more: false, is_left_to_others: true });
     }
+    let written = tx.db.numbers()?.record.saturating_sub(1);
     let (mut seal, mut points, mut count) = (from.clone(), Vec::new(), 0);
     let limit = limits::PAGE_RECORDS_MAX;
     let has_more = loop {
         let query = RecordQuery { after: seal.through, limit, ..RecordQuery::default() };
         let records = tx.db.records(&query)?;
+        check_written(&records, written)?;
         for record in &records {
             seal = seal.extend(record);
             if record.seq % SEAL_EVERY == 0 {
@@ -103,6 +105,19 @@ fn check_head(db: &mut dyn Read, newest: Option<&SealPoint>) -> Result<(), Store
             )))
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses to seal a record that the store has not written: a commit writes its records together with the number of the
+/// last one, so a record beyond that number was added by something else.
+fn check_written(records: &[Record], written: u64) -> Result<(), StoreError> {
+    match records.last().filter(|last| last.seq > written) {
+        Some(last) => Err(StoreError::Damaged(format!(
+            "the audit trail goes up to record {}, but the store has written only up to record {written}: \
+             sealing has stopped, see `windlass audit verify`",
+            last.seq
+        ))),
+        None => Ok(()),
     }
 }
 

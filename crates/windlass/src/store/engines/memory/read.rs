@@ -252,6 +252,10 @@ impl Read for Tables {
         0
     }
 
+    fn committed_at(&mut self) -> EngineResult<Timestamp> {
+        Ok(self.committed_at)
+    }
+
     fn export(&mut self) -> Option<&mut dyn Export> {
         Some(self)
     }

@@ -52,6 +52,7 @@ pub(super) struct Tables {
     pub(super) configuration_version: u64,
     /// The number of generations before the current one.
     pub(super) generations_over: u64,
+    pub(super) committed_at: Timestamp,
     undo: Vec<Undo>,
 }
 
@@ -74,7 +75,8 @@ enum Undo {
 
 impl Tables {
     /// Keeps everything since the last commit.
-    pub(super) fn commit(&mut self) {
+    pub(super) fn commit(&mut self, at: Timestamp) {
+        self.committed_at = at;
         self.undo.clear();
     }
 

@@ -296,7 +296,7 @@ fn audit_numbers_have_no_gap() {
         records.map(|record| record.seq)
     };
     assert_eq!(append(&mut tables), [1, 2]);
-    tables.commit();
+    tables.commit(Timestamp::MIN);
     assert_eq!(append(&mut tables), [3, 4]);
     tables.roll_back();
     assert_eq!(append(&mut tables), [3, 4]);

@@ -2,7 +2,7 @@
 //! one shared value. Rows are only ever added, so the cache stays valid whatever other processes do; only a rollback
 //! invalidates it. The engines read and add the rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::checksum::checksum_of_texts;
@@ -14,6 +14,8 @@ use crate::store::engine::EngineResult;
 /// Maximum number of cached policies; the cache is cleared when there are more, because most of them are then no longer
 /// in use.
 const POLICIES_REMEMBERED_MAX: usize = 10_000;
+/// Maximum number of damaged rows of which it is remembered that they were logged.
+const LEFT_OUT_REMEMBERED_MAX: usize = 1_000;
 /// Lanes in one generation; at most twice as many are cached, about 10 MB.
 const LANES_PER_GENERATION: usize = 32_768;
 
@@ -37,6 +39,8 @@ pub(crate) struct Interned {
     /// By the address of a value in `policies`, which stays alive there: avoids serializing a policy to compare it.
     policy_places: HashMap<usize, i64>,
     recent_policy: Option<(Arc<Policy>, i64)>,
+    /// Damaged rows that were logged.
+    left_out: HashSet<i64>,
     /// The shared empty details of most jobs.
     pub(crate) no_details: Arc<RareFields>,
 }
@@ -44,7 +48,18 @@ pub(crate) struct Interned {
 impl Interned {
     /// Clears the cache.
     pub(crate) fn clear(&mut self) {
-        *self = Interned { no_details: self.no_details.clone(), ..Interned::default() };
+        let (no_details, left_out) = (self.no_details.clone(), std::mem::take(&mut self.left_out));
+        *self = Interned { no_details, left_out, ..Interned::default() };
+    }
+
+    /// Logs a row of a claimable job that cannot be read and is left out of claims; once, because claims meet it again.
+    pub(crate) fn left_out(&mut self, seq: i64, damage: &str) {
+        if self.left_out.len() >= LEFT_OUT_REMEMBERED_MAX {
+            self.left_out.clear();
+        }
+        if self.left_out.insert(seq) {
+            tracing::error!(row = seq, damage, "a job cannot be read and is not run: see `windlass verify`");
+        }
     }
 
     /// The lane with this number, if it is cached.

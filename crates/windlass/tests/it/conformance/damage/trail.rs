@@ -4,6 +4,7 @@ use windlass::audit::Seal;
 use windlass::job::JobState;
 use windlass::store::Store;
 use windlass::store::command::actions::ActionRequest;
+use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::{StoreOptions, TicketOptions};
 use windlass::store::query::list::ListRequest;
@@ -130,6 +131,23 @@ async fn a_record_that_was_not_sealed_yet_is_missed() {
         let store = edited(&t, |file| file.execute_batch(gone).unwrap()).await;
         assert_eq!(findings(&store).await, expected, "also while the store is closed");
     }
+}
+
+/// Model: audit-chain. A record behind the last one is not sealed as if the store had written it.
+#[tokio::test]
+async fn a_record_that_the_store_did_not_write_is_found_and_not_sealed() {
+    let forge = "INSERT INTO audit SELECT seq + 1, event, alias, at, actor_type, 'eve', tenant, job, trace_id, \
+                 context, queue, type FROM audit WHERE seq = 10";
+    let expected = ["records 11 to 11 are there, but the store has not written them"];
+    assert_eq!(found_after(forge).await, expected);
+    let t = sealed().await;
+    let store = edited(&t, |file| file.execute_batch(forge).unwrap()).await;
+    let refused = store.seal().await.unwrap_err().to_string();
+    assert!(refused.contains("has written only up to record 10"), "{refused}");
+    assert_eq!(findings(&store).await, expected, "it is still found");
+    // Nor is it replaced by what the store writes next.
+    let pause = store.pause(&t.me, PauseTarget::Gate, Pause::default()).await.unwrap_err().to_string();
+    assert!(pause.contains("was not written by this store"), "{pause}");
 }
 
 /// Deletes all seals; their kind is the sixth.

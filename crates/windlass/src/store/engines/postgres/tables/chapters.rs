@@ -24,6 +24,9 @@ impl JobTable for Tables {
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
         self.load_specs(seqs)
     }
+    fn damaged_spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
+        self.load_unchecked_spec(seq)
+    }
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
         self.search_jobs(scan, reach)
     }
@@ -80,6 +83,9 @@ impl Counters for Tables {
 impl Read for Tables {
     fn cache_generation(&mut self) -> u64 {
         self.generation
+    }
+    fn committed_at(&mut self) -> EngineResult<Timestamp> {
+        Ok(Timestamp::from_millis(self.meta.at))
     }
     fn damage(&mut self) -> EngineResult<Vec<String>> {
         self.find_damage()

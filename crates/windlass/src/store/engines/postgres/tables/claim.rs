@@ -7,6 +7,7 @@ use tokio_postgres::Row;
 
 use super::Tables;
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq};
 use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
 use crate::store::engines::postgres::connection::{Question, get};
@@ -75,14 +76,15 @@ impl Tables {
             Some(rows) => rows,
             None => self.link.fetch(front.sql(), front.values())?,
         };
-        let mut found: Vec<Vec<JobRecord>> = cursors.iter().map(|_| Vec::new()).collect();
-        for (job, row) in self.read_jobs(&rows)?.into_iter().zip(&rows) {
-            if let Some(places) = self.met.get_mut(&job.seq) {
-                places.ready_row = Some(get(row, 7)?);
-            }
-            self.ahead.read_spec(&front, row, job.seq)?;
-            if let Some(jobs) = found.get_mut(place(row)?) {
-                jobs.push(job);
+        let (mut found, mut left_out) = self.sound_jobs(&front, &rows)?;
+        // One damaged row must not keep those behind it from running: as many more are read as were left out.
+        while left_out > 0 {
+            let more = ClaimPrefetch { spots: front.spots.clone(), each: max + left_out };
+            let rows = self.link.fetch(more.sql(), more.values())?;
+            let before = left_out;
+            (found, left_out) = self.sound_jobs(&more, &rows)?;
+            if left_out == before {
+                break;
             }
         }
         for jobs in &mut found {
@@ -98,6 +100,35 @@ impl Tables {
             }
         }
         Ok(found)
+    }
+
+    /// The jobs of each lane that can be read, and the number of rows that cannot.
+    fn sound_jobs(
+        &mut self,
+        front: &ClaimPrefetch,
+        rows: &[Row],
+    ) -> EngineResult<(Vec<Vec<JobRecord>>, usize)> {
+        let mut found: Vec<Vec<JobRecord>> = front.spots.iter().map(|_| Vec::new()).collect();
+        let mut left_out = 0;
+        for (job, row) in self.read_each(rows)?.into_iter().zip(rows) {
+            let job = match job {
+                Ok(job) => job,
+                Err(StoreError::Damaged(damage)) => {
+                    self.interned.left_out(get(row, 0)?, &damage);
+                    left_out += 1;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(places) = self.met.get_mut(&job.seq) {
+                places.ready_row = Some(get(row, 7)?);
+            }
+            self.ahead.read_spec(front, row, job.seq)?;
+            if let Some(jobs) = found.get_mut(place(row)?) {
+                jobs.push(job);
+            }
+        }
+        Ok((found, left_out))
     }
 
     /// The positions of due jobs of these lanes.

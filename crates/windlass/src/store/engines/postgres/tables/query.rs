@@ -45,6 +45,14 @@ impl Tables {
         &mut self,
         rows: &[Row],
     ) -> EngineResult<Vec<JobRecord>> {
+        self.read_each(rows)?.into_iter().collect()
+    }
+
+    /// Like [`read_jobs`](Self::read_jobs), with the damage of each row that cannot be read.
+    pub(in crate::store::engines::postgres) fn read_each(
+        &mut self,
+        rows: &[Row],
+    ) -> EngineResult<Vec<EngineResult<JobRecord>>> {
         let mut jobs = Vec::with_capacity(rows.len());
         for some in rows.chunks(UNPACKED_AT_ONCE) {
             let heads = some
@@ -56,13 +64,19 @@ impl Tables {
                 self.learn(heads.iter().map(|(lane, _)| *lane), heads.iter().map(|(_, policy)| *policy))?;
             }
             for row in some {
-                let job = Parts::read(row)?.into_job(&self.interned)?;
+                let job = match Parts::read(row)?.into_job(&self.interned) {
+                    Ok(job) => job,
+                    Err(damage) => {
+                        jobs.push(Err(damage));
+                        continue;
+                    }
+                };
                 if self.is_writer() {
                     let is_row = row.columns().get(ROW_AT).is_some_and(|column| *column.type_() == Type::TID);
                     let row = if is_row { Some(get(row, ROW_AT)?) } else { None };
                     self.met.insert(job.seq, ColumnIndexes { row, ..ColumnIndexes::of(&job) });
                 }
-                jobs.push(job);
+                jobs.push(Ok(job));
             }
         }
         Ok(jobs)
@@ -120,6 +134,16 @@ impl Tables {
             *spec = found.get(seq).cloned();
         }
         Ok(specs)
+    }
+
+    /// The spec in a row that may not match its checksum; `None` if it cannot be decoded.
+    pub(in crate::store::engines::postgres) fn load_unchecked_spec(
+        &mut self,
+        seq: Seq,
+    ) -> EngineResult<Option<Spec>> {
+        let rows = self.link.fetch(SPECS, vec![Column::of([seq.0]).into()])?;
+        let spec = |row| read_columns(row, 0, seq).and_then(|columns| columns.into_unchecked_spec(seq));
+        Ok(rows.first().and_then(|row| spec(row).ok()))
     }
 }
 
@@ -185,6 +209,10 @@ pub(in crate::store::engines::postgres) fn by_id(ids: &[JobId]) -> Question<'sta
 
 /// The spec from the columns of [`SpecColumns`] with the checksum before the payload, which begin at `from`.
 pub(in crate::store::engines::postgres) fn read_spec(row: &Row, from: usize, seq: Seq) -> EngineResult<Spec> {
+    read_columns(row, from, seq)?.into_spec(seq, check(get(row, from + 11)?))
+}
+
+fn read_columns(row: &Row, from: usize, seq: Seq) -> EngineResult<SpecColumns<'_>> {
     let mut columns = SpecColumns { texts: [None; 9], lists: [None; 2], payload: get(row, from + 12)? };
     for (place, text) in columns.texts.iter_mut().enumerate() {
         *text = maybe_text(row, from + place, seq)?;
@@ -192,7 +220,7 @@ pub(in crate::store::engines::postgres) fn read_spec(row: &Row, from: usize, seq
     for (place, list) in columns.lists.iter_mut().enumerate() {
         *list = get(row, from + 9 + place)?;
     }
-    columns.into_spec(seq, check(get(row, from + 11)?))
+    Ok(columns)
 }
 
 fn maybe_text(row: &Row, place: usize, seq: Seq) -> EngineResult<Option<&str>> {

@@ -6,7 +6,7 @@ use rusqlite::{Row, params};
 use super::{Holds, Tables, prepare, store_error};
 use crate::audit::{AuditEvent, Record};
 use crate::clock::Timestamp;
-use crate::error::FieldProblem;
+use crate::error::{FieldProblem, StoreError};
 use crate::job::{JobId, JobType, QueueName, Tenant};
 use crate::store::engine::{AuditLog, AuditLogMut, EngineResult, RecordQuery};
 use crate::store::engines::sql::columns::{damaged, event_code, limit, number};
@@ -47,9 +47,19 @@ impl<C: Holds> Tables<C> {
                     record.queue.as_ref().map(QueueName::as_str),
                     record.job_type.as_ref().map(JobType::as_str),
                 ])
-                .map_err(store_error)?;
+                .map_err(|error| refused_record(record.seq, error))?;
         }
         Ok(())
+    }
+}
+
+/// A record with the next number can only be there if something else than the store has written it.
+fn refused_record(seq: u64, error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::ConstraintViolation) => {
+            damaged("audit", number(seq), "is already there, and was not written by this store")
+        }
+        _ => store_error(error),
     }
 }
 

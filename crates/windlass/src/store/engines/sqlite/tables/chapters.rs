@@ -23,6 +23,9 @@ impl<C: Holds> JobTable for Tables<C> {
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>> {
         self.load_specs(seqs)
     }
+    fn damaged_spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
+        self.load_unchecked_spec(seq)
+    }
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
         self.search_jobs(scan, reach)
     }
@@ -76,6 +79,9 @@ impl<C: Holds> Counters for Tables<C> {
 impl<C: Holds> Read for Tables<C> {
     fn cache_generation(&mut self) -> u64 {
         self.generation
+    }
+    fn committed_at(&mut self) -> EngineResult<Timestamp> {
+        Ok(self.meta.stamp.at)
     }
     fn damage(&mut self) -> EngineResult<Vec<String>> {
         self.find_damage()

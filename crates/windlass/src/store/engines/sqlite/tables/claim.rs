@@ -8,8 +8,9 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::row::{read_job, read_jobs};
 use super::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq, acts_at};
-use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
+use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor, is_row_damage};
 use crate::store::engines::sql::columns::{NEVER, code, damaged, limit};
 
 /// The states whose timer is in `hot.at`; scheduled jobs have an index for their lifetime instead.
@@ -23,7 +24,7 @@ const TIMED: [JobState; 7] = [
     JobState::Suspended,
 ];
 
-const READY: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
+const READY: &str = "SELECT seq, id, lane, policy, record, rank, at FROM hot INDEXED BY hot_order \
      WHERE state = 3 AND order_key = ?1 AND (rank, at, seq) > (?2, ?3, ?4) ORDER BY rank, at, seq LIMIT ?5";
 /// From the index alone: no record is read.
 const NEXT_HEAD: &str = "SELECT rank, at, seq FROM hot INDEXED BY hot_order \
@@ -55,8 +56,29 @@ impl<C: Holds> Tables<C> {
             .after
             .map_or((-1, 0, 0), |place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
         let mut statement = prepare(connection, READY)?;
-        let rows = statement.query([lane, rank, at, seq, limit(max)]).map_err(store_error)?;
-        read_jobs(rows, interned, connection)
+        let (mut jobs, mut place) = (Vec::new(), (rank, at, seq));
+        loop {
+            let (rank, at, seq) = place;
+            let wanted = limit(max - jobs.len());
+            let mut rows = statement.query([lane, rank, at, seq, wanted]).map_err(store_error)?;
+            let mut is_complete = true;
+            while let Some(row) = rows.next().map_err(store_error)? {
+                let column = |index: usize| row.get::<_, i64>(index).map_err(store_error);
+                place = (column(5)?, column(6)?, column(0)?);
+                match read_job(row, interned, connection) {
+                    Ok(job) => jobs.push(job),
+                    // One damaged row must not keep those behind it from running.
+                    Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => {
+                        interned.left_out(place.2, &damage);
+                        is_complete = false;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if is_complete {
+                return Ok(jobs);
+            }
+        }
     }
 
     /// The first position of each rank after that of each cursor.

@@ -6,7 +6,7 @@ mod source;
 
 use rusqlite::Rows;
 
-use super::row::{read_job, read_spec};
+use super::row::{read_job, read_spec, read_unchecked_spec};
 use super::{Holds, Tables, prepare, store_error};
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, Graph, Side};
@@ -66,6 +66,16 @@ impl<C: Holds> Tables<C> {
             specs.push(row.map(|row| read_spec(row, *seq)).transpose()?);
         }
         Ok(specs)
+    }
+
+    pub(in crate::store::engines::sqlite) fn load_unchecked_spec(
+        &mut self,
+        seq: Seq,
+    ) -> EngineResult<Option<Spec>> {
+        let mut statement = prepare(self.connection.get(), SPEC)?;
+        let mut rows = statement.query([seq.0]).map_err(store_error)?;
+        let row = rows.next().map_err(store_error)?;
+        Ok(row.and_then(|row| read_unchecked_spec(row, seq)))
     }
 }
 

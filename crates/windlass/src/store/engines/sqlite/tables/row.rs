@@ -127,6 +127,12 @@ fn read_columns<'a>(row: &'a Row<'_>) -> rusqlite::Result<SpecColumns<'a>> {
 
 /// The spec from a row of the columns from `owner` on.
 pub(in crate::store::engines::sqlite) fn read_spec(row: &Row<'_>, seq: Seq) -> EngineResult<Spec> {
-    let columns = read_columns(row).map_err(store_error)?;
-    columns.into_spec(seq, row.get(11).map_err(store_error)?)
+    let unreadable = |_| damaged("jobs", seq.0, "cannot be decoded");
+    let columns = read_columns(row).map_err(unreadable)?;
+    columns.into_spec(seq, row.get(11).map_err(unreadable)?)
+}
+
+/// Like [`read_spec`], for a row that does not match its checksum; `None` if it cannot be decoded.
+pub(in crate::store::engines::sqlite) fn read_unchecked_spec(row: &Row<'_>, seq: Seq) -> Option<Spec> {
+    read_columns(row).ok()?.into_unchecked_spec(seq).ok()
 }
