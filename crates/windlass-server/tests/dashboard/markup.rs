@@ -6,6 +6,7 @@ use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
 use windlass_testkit::browser::Browser;
 
 use crate::fixture::{Site, new, queue};
@@ -65,6 +66,13 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
     let browser = Browser::start();
     let window = browser.window().await;
     let mut pages: Vec<String> = ids.iter().map(|id| format!("/jobs/{id}")).collect();
+    pages.extend(ids.iter().map(|id| format!("/jobs/new?like={id}")));
+    for text in CORPUS {
+        let worker = NewWorker { name: text.into(), version: Some(text.into()), ..NewWorker::default() };
+        let worker =
+            site.store.register(&Caller::local(), NewWorker { concurrency: 1, ..worker }).await.unwrap().id;
+        pages.push(format!("/workers/{worker}"));
+    }
     let fixed = [
         "/",
         "/jobs",
@@ -79,6 +87,11 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
         "/settings",
         "/schedules",
         "/alerts",
+        "/errors",
+        "/jobs/new?type=mail",
+        "/schedules/new?type=mail",
+        "/alerts/new",
+        "/?range=30d&compare=day",
     ];
     pages.extend(fixed.map(str::to_owned));
     for text in CORPUS {
@@ -87,6 +100,9 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
         pages.push(format!("/jobs?owner={asked}&done={asked}"));
         pages.push(format!("/jobs?state={asked}"));
         pages.push(format!("/audit?actor={asked}"));
+        pages.push(format!("/jobs?q={asked}"));
+        pages.push(format!("/jobs/new?type={asked}"));
+        pages.push(format!("/?done=saved&undo={asked}"));
     }
     for path in &pages {
         window.open(&site.at(path)).await;
