@@ -58,7 +58,7 @@ const LISTS: [&str; 28] = [
 ];
 
 /// The other pages.
-const PAGES: [&str; 22] = [
+const PAGES: [&str; 23] = [
     "/",
     "/?range=30d",
     "/queues/media?range=30d&compare=week",
@@ -67,6 +67,7 @@ const PAGES: [&str; 22] = [
     "/jobs/new",
     "/jobs/new?type=kind.3",
     "/jobs?q=no.such.thing",
+    "/jobs?q=abcdef12",
     "/workers/WORKER",
     "/queues",
     "/queues/media",

@@ -22,6 +22,28 @@ const CORPUS: [&str; 8] = [
     "\u{202e}<a href=javascript:alert(6)>x</a>&lt;script&gt;",
 ];
 
+/// Pages that show texts of several objects.
+const FIXED: [&str; 18] = [
+    "/",
+    "/jobs",
+    "/queues",
+    "/queues/q1",
+    "/types",
+    "/types/mail",
+    "/workers",
+    "/dead",
+    "/audit",
+    "/tenants",
+    "/settings",
+    "/schedules",
+    "/alerts",
+    "/errors",
+    "/jobs/new?type=mail",
+    "/schedules/new?type=mail",
+    "/alerts/new",
+    "/?range=30d&compare=day",
+];
+
 /// A job with hostile text wherever text is allowed.
 async fn hostile_job(site: &Site, text: &str) -> String {
     let mut job = new("mail");
@@ -73,27 +95,7 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
             site.store.register(&Caller::local(), NewWorker { concurrency: 1, ..worker }).await.unwrap().id;
         pages.push(format!("/workers/{worker}"));
     }
-    let fixed = [
-        "/",
-        "/jobs",
-        "/queues",
-        "/queues/q1",
-        "/types",
-        "/types/mail",
-        "/workers",
-        "/dead",
-        "/audit",
-        "/tenants",
-        "/settings",
-        "/schedules",
-        "/alerts",
-        "/errors",
-        "/jobs/new?type=mail",
-        "/schedules/new?type=mail",
-        "/alerts/new",
-        "/?range=30d&compare=day",
-    ];
-    pages.extend(fixed.map(str::to_owned));
+    pages.extend(FIXED.map(str::to_owned));
     for text in CORPUS {
         let asked: String = form(text);
         pages.push(format!("/jobs?correlation_id={asked}"));
