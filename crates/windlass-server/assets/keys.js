@@ -37,6 +37,21 @@
     if (zoom) location.assign(zoom.dataset.zoom);
   });
 
+  // A row leads where its first link does, which is the object that it is about.
+  const leads = (row) => row.querySelector("td:nth-child(-n+2) > a[href]");
+  document.addEventListener("pointerover", (event) => {
+    const row = event.target.closest?.("table.list tbody tr");
+    row?.classList.toggle("goes", leads(row) !== null);
+  });
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest?.("table.list tbody tr");
+    if (!row || event.button !== 0 || event.target.closest("a, button, input, label, select, textarea, summary, .pick, [popover]")) return;
+    if (!getSelection().isCollapsed) return;
+    const link = leads(row)?.href;
+    if (!link) return;
+    if (event.ctrlKey || event.metaKey) open(link, "_blank"); else location.assign(link);
+  });
+
   const rows = () => [...document.querySelectorAll("main tbody tr")];
   const move = (by) => {
     const all = rows();

@@ -11,13 +11,14 @@
   const [PAGE_MAX, ACTION_MAX, SILENCE_MAX, LOSS_SHOWN_AFTER] = [30000, 120000, 45000, 5000];
 
   // Requests a page and passes its document on; calls `failed` if there is no response.
-  const ask = (method, address, body, done, failed) => {
+  const ask = (method, address, body, done, failed, headers = {}) => {
     const request = new XMLHttpRequest();
     request.open(method, address);
+    Object.entries(headers).forEach(([name, value]) => request.setRequestHeader(name, value));
     request.responseType = "document";
     request.timeout = body === null ? PAGE_MAX : ACTION_MAX;
     if (body !== null) request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
-    request.onload = () => done(request.response, new URL(request.responseURL), request.status);
+    request.onload = () => done(request.response, new URL(request.responseURL), request.status, request.getResponseHeader("windlass-parts"));
     request.onerror = failed;
     request.onabort = failed;
     request.ontimeout = failed;
@@ -44,7 +45,7 @@
       document.querySelector("[data-steady]")?.before(note);
     }
     const isTicked = document.querySelector("[data-steady] tbody input:checked") !== null;
-    note.textContent = `${number} held back: ${isTicked ? "untick and show" : "show"}`;
+    note.textContent = `${number} ${number === 1 ? "update" : "updates"} paused: ${isTicked ? "clear the selection and show" : "show"}`;
   };
 
   let isHeldBack = false;
@@ -52,7 +53,7 @@
     const main = find("main", page);
     if (!main) return;
     dress(main);
-    const number = patch(find("main"), main, steady);
+    const { heldBack: number, isPartial } = patch(find("main"), main, steady);
     isHeldBack = number > 0;
     tellHeldBack(number);
     document.title = page.title;
@@ -61,6 +62,7 @@
     const token = page.querySelector("input[name=token]")?.value;
     if (token) $("input[name=token]").forEach((field) => { field.value = token; });
     count();
+    return isPartial;
   };
 
   const showHeldBack = () => {
@@ -74,6 +76,9 @@
   let isAsking = false;
   let isMissed = false;
   let isForced = false;
+  // Digests of the parts of the page as the server sent them last; it leaves out those that did not change. Empty if the page
+  // is not what it sent.
+  let parts = "";
   // Increases with every action: a page requested before an action is outdated.
   let acted = 0;
   const refresh = () => {
@@ -82,16 +87,19 @@
     isMissed = false;
     const before = acted;
     const over = () => { isAsking = false; if (isMissed) setTimeout(refresh, 300); };
-    ask("GET", location.pathname + location.search, null, (page, from, status) => {
+    const known = isForced ? "" : parts;
+    ask("GET", location.pathname + location.search, null, (page, from, status, now) => {
       if (before !== acted) isMissed = true;
       over();
       if (before !== acted) return;
       if (status === 401 || from.pathname === "/sign-in") { location.reload(); return; }
+      if (status === 304) { renew(); return; }
       if (status !== 200) { grow(`Not refreshed: ${refusal(page, status)}`); return; }
       renew();
-      take(page, isForced ? () => false : isInHand);
+      const isPartial = take(page, isForced ? () => false : isInHand);
+      parts = isPartial ? "" : now ?? "";
       isForced = false;
-    }, over);
+    }, over, { "Windlass-Parts": known, "If-None-Match": `"${known.split(" ")[0]}"` });
   };
 
   // Leaving a list shows the rows that were held back while it was in use.
@@ -219,7 +227,9 @@
       form.closest("details")?.removeAttribute("open");
       const near = form.closest("tr, li, section");
       take(page);
+      parts = "";
       find("said").replaceChildren(...$("#said > *", page).map((said) => document.importNode(said, true)));
+      dress(find("said"));
       // The button may have been replaced by its opposite; keep the keyboard focus there.
       const home = form.isConnected ? form : near;
       if (document.activeElement === document.body && home?.isConnected) home.querySelector("button")?.focus({ preventScroll: true });
@@ -233,13 +243,18 @@
   const forget = () => {
     const address = new URL(location);
     if (!address.searchParams.has("done")) return;
-    ["done", "n", "seal"].forEach((name) => address.searchParams.delete(name));
+    ["done", "n", "undo", "seal"].forEach((name) => address.searchParams.delete(name));
     history.replaceState(null, "", address);
   };
 
   // Elements that need a script are hidden without one.
   const dress = (root) => {
-    $("[data-copy], [data-copy-from], #pick-all", root).forEach((part) => { part.hidden = false; });
+    $("[data-copy], [data-copy-from], [data-dismiss], #pick-all", root).forEach((part) => { part.hidden = false; });
+    $(".chart[data-values]", root).forEach((chart) => {
+      chart.tabIndex = 0;
+      chart.setAttribute("role", "group");
+      chart.setAttribute("aria-label", "Values: left and right arrow keys");
+    });
   };
 
   const count = () => {
@@ -267,6 +282,7 @@
 
   document.addEventListener("click", (event) => {
     if (event.target.id === "held-back") { showHeldBack(); return; }
+    if (event.target.matches?.("[data-dismiss]")) { find("said").replaceChildren(); return; }
     const button = event.target.closest?.("[data-copy], [data-copy-from]");
     if (!button) return;
     const from = find(button.dataset.copyFrom ?? "");

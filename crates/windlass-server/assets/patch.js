@@ -42,6 +42,8 @@ const patch = (() => {
   let selected = null;
   let isSteady = () => false;
   let heldBack = 0;
+  // Whether something differs that was left as it is: the next refresh must then send it again.
+  let isPartial = false;
 
   const isSelected = (node) => selected !== null && selected.intersectsNode(node);
   const isLeft = (node) =>
@@ -55,7 +57,7 @@ const patch = (() => {
   };
 
   const remove = (node) => {
-    if (isSelected(node)) return;
+    if (isSelected(node)) { isPartial = true; return; }
     if (node.nodeType === Node.ELEMENT_NODE) {
       // A list in use stays even if nothing matches any more.
       const inHand = [...node.querySelectorAll("tbody")].filter((rows) => isSteady(rows));
@@ -63,7 +65,10 @@ const patch = (() => {
         heldBack += inHand.reduce((sum, rows) => sum + age(rows), 0);
         return;
       }
-      if (isLeft(node) || [...node.querySelectorAll("form, [data-keep]")].some(isLeft)) return;
+      if (isLeft(node) || [...node.querySelectorAll("form, [data-keep]")].some(isLeft)) {
+        isPartial ||= !node.matches("[data-keep]");
+        return;
+      }
     }
     node.remove();
   };
@@ -106,6 +111,7 @@ const patch = (() => {
     const named = new Map([...is].map(([child, name]) => [name, child]));
     const isInHand = old.matches("tbody") && old.childElementCount > 0 && isSteady(old);
     if (isInHand || (old.matches("tbody") && isSelected(old))) {
+      isPartial = true;
       // Rows in use keep their positions and are updated in place; added and removed rows are shown later.
       const stay = new Set();
       let added = 0;
@@ -132,6 +138,7 @@ const patch = (() => {
       const name = wanted.get(next);
       const match = name ? named.get(name) : alike(at, next);
       if (!match || match.nodeName !== next.nodeName) {
+        isPartial ||= next.nodeType === Node.ELEMENT_NODE && next.querySelector("[data-same]") !== null || next.dataset?.same !== undefined;
         old.insertBefore(document.importNode(next, true), at);
         continue;
       }
@@ -148,18 +155,25 @@ const patch = (() => {
 
   const node = (old, fresh) => {
     if (old.nodeType !== Node.ELEMENT_NODE) {
-      if (old.nodeValue !== fresh.nodeValue && !isSelected(old)) old.nodeValue = fresh.nodeValue;
-    } else if (!old.isEqualNode(fresh) && !isLeft(old)) {
+      if (old.nodeValue === fresh.nodeValue) return;
+      if (isSelected(old)) isPartial = true;
+      else old.nodeValue = fresh.nodeValue;
+    } else if (fresh.hasAttribute("data-same") || old.isEqualNode(fresh)) {
+      // The server left it out because it did not change.
+    } else if (isLeft(old)) {
+      isPartial ||= !old.matches("[data-keep]");
+    } else {
       attributes(old, fresh);
       children(old, fresh);
     }
   };
 
-  // Makes `old` equal to `fresh`; rows for which `steady` is true keep their positions. Returns how many changes were held back.
+  // Makes `old` equal to `fresh`; rows for which `steady` is true keep their positions. Returns how many changes were held back, and whether
+  // something was left as it was.
   return (old, fresh, steady) => {
     const selection = getSelection();
     selected = selection.isCollapsed || selection.rangeCount === 0 ? null : selection.getRangeAt(0);
-    [isSteady, heldBack] = [steady, 0];
+    [isSteady, heldBack, isPartial] = [steady, 0, false];
     const active = document.activeElement;
     const ends = [...old.querySelectorAll(".log")].filter((log) => log.scrollTop + log.clientHeight >= log.scrollHeight - 4);
     const before = new Set(old.querySelectorAll(".log"));
@@ -168,6 +182,6 @@ const patch = (() => {
     old.querySelectorAll(".log").forEach((log) => { if (ends.includes(log) || !before.has(log)) log.scrollTop = log.scrollHeight; });
     // Moving a node removes its focus.
     if (active !== document.activeElement && active?.isConnected && old.contains(active)) active.focus({ preventScroll: true });
-    return heldBack;
+    return { heldBack, isPartial };
   };
 })();

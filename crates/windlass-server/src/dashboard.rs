@@ -29,6 +29,8 @@ struct Inner {
     /// The form token while there are no keys and so no sessions.
     local_token: String,
     live: requests::refresh::Live,
+    /// Alerts whose deletion can be undone.
+    deleted_alerts: pages::alerts::deleted::DeletedAlerts,
     /// The last known end of the audit trail.
     tail: parts::latest_records::Tail,
 }
@@ -52,6 +54,7 @@ pub(crate) fn routers(app: App, is_secure: bool) -> (Router, Router) {
         sessions: requests::session::Sessions::default(),
         local_token,
         live: requests::refresh::Live::default(),
+        deleted_alerts: pages::alerts::deleted::DeletedAlerts::default(),
         tail: parts::latest_records::Tail::default(),
     }));
     let guarded = |routes: Router<Dashboard>| {
@@ -107,7 +110,7 @@ fn actions() -> Router<Dashboard> {
         .route("/jobs/act", post(pages::jobs::bulk_confirm::act))
         .route("/jobs/{id}/act", post(requests::job_actions::act))
         .route("/queues/{name}/act", post(pages::queues::act))
-        .route("/queues/{name}/settings", post(pages::queues::configure))
+        .route("/queues/{name}/settings", post(pages::queues::queue_settings::configure))
         .route("/types/{name}/act", post(pages::job_types::act))
         .route("/types/{name}/settings", post(pages::job_types::type_settings::configure))
         .route("/workers/{id}/act", post(pages::workers::act))

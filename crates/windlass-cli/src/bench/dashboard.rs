@@ -9,6 +9,7 @@ use windlass::bench::{BenchWorker, Figure, Times};
 use windlass::clock::Stopwatch;
 use windlass::job::{JobId, JobState};
 use windlass::store::caller::Caller;
+use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
@@ -57,8 +58,17 @@ const LISTS: [&str; 28] = [
 ];
 
 /// The other pages.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 23] = [
     "/",
+    "/?range=30d",
+    "/queues/media?range=30d&compare=week",
+    "/errors",
+    "/alerts",
+    "/jobs/new",
+    "/jobs/new?type=kind.3",
+    "/jobs?q=no.such.thing",
+    "/jobs?q=abcdef12",
+    "/workers/WORKER",
     "/queues",
     "/queues/media",
     "/types",
@@ -84,10 +94,12 @@ pub(super) async fn measure(
     dataset::fill(address, jobs).await?;
     let store = Store::open(address, StoreOptions::default())?;
     let examples = examples(&store).await?;
+    let worker = NewWorker { name: "page".into(), concurrency: 1, heartbeats: false, ..NewWorker::default() };
+    let worker = store.register(&Caller::local(), worker).await?.id.to_string();
     store.close();
     let server = ChildServer::start(address).await?;
     let target = BenchServer::parse(&server.url, None)?;
-    for path in paths(&examples, jobs) {
+    for path in paths(&examples, &worker, jobs) {
         tell(page(&target, &path, rounds).await?);
     }
     tell(claims(&target, &examples, jobs / 20).await?);
@@ -106,12 +118,12 @@ async fn examples(store: &Store) -> anyhow::Result<Vec<(JobState, JobId)>> {
     Ok(found)
 }
 
-fn paths(examples: &[(JobState, JobId)], jobs: usize) -> Vec<String> {
+fn paths(examples: &[(JobState, JobId)], worker: &str, jobs: usize) -> Vec<String> {
     let middle = format!("{:x}", jobs / 2);
     let id = examples.first().map_or(String::new(), |(_, id)| id.to_string());
     let states = JobState::ALL.map(|state| format!("/jobs?state={state}"));
     let lists = LISTS.map(|list| format!("/jobs?{}", list.replace("ROW", &middle).replace("ID", &id[..13])));
-    let pages = PAGES.map(str::to_owned);
+    let pages = PAGES.map(|page| page.replace("WORKER", worker));
     let one = examples.iter().map(|(_, id)| format!("/jobs/{id}"));
     pages.into_iter().chain(lists).chain(states).chain(one).collect()
 }

@@ -66,6 +66,14 @@ impl Zone {
         Some(at.strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
     }
 
+    /// The point in time of a local date and time such as `2030-01-31T12:00`. Of a time that occurs twice the first; a time
+    /// that is skipped is moved behind the gap. `None` if it cannot be read.
+    pub fn time_of(&self, local: &str) -> Option<Timestamp> {
+        let local: DateTime = local.parse().ok()?;
+        let found = self.rules.to_ambiguous_timestamp(local).compatible().ok()?;
+        Some(Timestamp::from_millis(found.as_millisecond()))
+    }
+
     /// The first time after `after` that matches the expression.
     ///
     /// A local time that is skipped matches once, at the first valid time after the gap; a local time that occurs twice

@@ -17,6 +17,7 @@ use super::parts::format::Moment;
 use super::parts::format::worker_name;
 use super::requests::form::Fields;
 use super::requests::middleware::Visitor;
+use super::requests::undo::UndoRequest;
 use super::{Dashboard, requests::assets};
 
 /// The layout: the visitor, the section, and notices that are shown on every page.
@@ -43,13 +44,18 @@ pub(super) struct Layout {
     pub(super) undo: Option<Undo>,
     /// A link to the job that the last action created.
     pub(super) done_job: Option<JobLink>,
+    /// How many failures are open, shown in the title; empty if the page does not count them.
+    pub(super) failures: String,
+    /// The address at which the visitor reaches this server.
+    pub(super) origin: String,
 }
 
-/// A form that undoes the last action: its address, and the action it names.
+/// A form that undoes the last action: its address, the action it names, and its other fields.
 #[derive(Debug, Clone)]
 pub(super) struct Undo {
     pub(super) to: String,
-    pub(super) action: &'static str,
+    pub(super) action: String,
+    pub(super) fields: Vec<(String, String)>,
 }
 
 /// A pause.
@@ -133,6 +139,8 @@ impl Layout {
             done: None,
             undo: None,
             done_job: None,
+            failures: String::new(),
+            origin: visitor.origin.clone(),
         }
     }
 
@@ -157,6 +165,7 @@ impl Layout {
     pub(super) fn with_flash(mut self, query: &Fields) -> Layout {
         let is_ours = super::requests::flash::holds(&self.token, query);
         self.done = query.get("done").filter(|_| is_ours).and_then(|word| said(word, query.get("n")));
+        self.undo = self.done.as_ref().and_then(|_| UndoRequest::read(query));
         self
     }
 }
@@ -167,7 +176,9 @@ impl Layout {
     pub(super) fn undone_by(mut self, query: &Fields, to: &str, pairs: &[(&str, &'static str)]) -> Layout {
         let done = query.get("done").filter(|_| self.done.is_some());
         let action = pairs.iter().find(|(word, _)| done == Some(*word)).map(|(_, action)| *action);
-        self.undo = action.map(|action| Undo { to: to.to_owned(), action });
+        let undo =
+            action.map(|action| Undo { to: to.to_owned(), action: action.to_owned(), fields: Vec::new() });
+        self.undo = undo.or(self.undo);
         self
     }
 
@@ -203,7 +214,10 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "resumed" => jobs("resumed"),
         "cancelled" => jobs("cancelled"),
         "priority" => jobs("given a new priority"),
-        "redriven" => jobs("redriven"),
+        "redriven" => match number {
+            Some(number) if number != 1 => jobs("retried as new jobs"),
+            _ => jobs("retried as a new job"),
+        },
         "deleted" => jobs("deleted"),
         "signalled" => "Signal sent.".to_owned(),
         "unchanged" => "Nothing changed: already in that state.".to_owned(),
@@ -217,7 +231,8 @@ fn said(word: &str, number: Option<&str>) -> Option<String> {
         "triggered" => "The schedule was triggered.".to_owned(),
         "tested" => "A sample message is being sent.".to_owned(),
         "removed" => "Deleted.".to_owned(),
-        "restored" => "Restored.".to_owned(),
+        "restored" | "restored_alert" => "Restored.".to_owned(),
+        "rerun" => "The job was cancelled and submitted again as this one.".to_owned(),
         _ => return None,
     })
 }

@@ -1,5 +1,8 @@
 //! Acting, and seeing what others do, without the page being loaded again.
 
+mod errands;
+mod undo;
+
 use windlass::job::{Failure, RetryPolicy};
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
@@ -27,7 +30,7 @@ async fn a_job_s_life_is_seen_as_it_happens() {
     window.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     window.until("document.querySelector('#head .st-scheduled')").await;
-    window.until("document.querySelector('#why')?.innerText.includes('no_worker')").await;
+    window.until("document.querySelector('#why')?.innerText.includes('no worker')").await;
     let claimed = site.claim().await;
     window.until("document.querySelector('#head .st-running')").await;
     claimed.progress(42.0, "rows 1 to 7").await;
@@ -64,6 +67,7 @@ async fn a_person_suspends_resumes_prioritises_signals_and_cancels_a_job() {
     window.until("document.querySelector('.banner.done')?.innerText.includes('Signal sent')").await;
     window.fill("#c-reason", "no longer needed").await;
     window.click("#do-cancel button").await;
+    window.click("#confirm[open] #confirm-yes").await;
     window.until("document.querySelector('#head .st-cancelled')").await;
     window
         .until("!document.querySelector('#do-suspend') && document.querySelector('button[value=redrive]')")
@@ -165,7 +169,7 @@ async fn dead_letters_are_redriven_group_by_group() {
     window.click("#groups section button").await;
     window.click("#confirm[open] #confirm-yes").await;
     window.until("document.querySelectorAll('#groups section').length === 1").await;
-    window.until("document.querySelector('.banner.done').innerText === '2 jobs redriven.'").await;
+    window.until("document.querySelector('.banner.done').innerText === '2 jobs retried as new jobs.'").await;
     assert_not_reloaded(&window).await;
 }
 
@@ -177,11 +181,11 @@ async fn queues_types_workers_and_tenants_are_paused_and_set() {
     let browser = Browser::start();
     let window = browser.window().await;
     window.open(&site.at("/queues/default")).await;
-    window.fill("#q-max", "7").await;
-    window.fill("#q-rate", "5").await;
-    window.fill("#q-per", "1s").await;
+    window.fill("#q-max_running", "7").await;
+    window.fill("#q-rate_count", "5").await;
+    window.fill("#q-rate_per", "1s").await;
     window.click("#settings button").await;
-    window.until("document.querySelector('.banner.done')?.innerText === 'Saved.'").await;
+    window.until("document.querySelector('.banner.done')?.innerText.startsWith('Saved.')").await;
     window.fill("#q-reason", "night").await;
     window.click("#actions button").await;
     window.until("document.querySelector('#head').innerText.includes('night')").await;

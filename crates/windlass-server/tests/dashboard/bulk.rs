@@ -132,13 +132,13 @@ async fn a_job_that_was_redriven_is_not_redriven_again_unawares() {
     let (first, second) = (dead(&site, "mail", "refused").await, dead(&site, "mail", "refused").await);
     site.store.redrive(&Caller::local(), first, Redrive::default()).await.unwrap();
     let page = site.ask("GET", &format!("/jobs/{first}"), &[], "").await;
-    assert!(page.body.contains("Redriven as") && page.body.contains("Retry again as new job"));
+    assert!(page.body.contains("Retried as") && page.body.contains("Retry again as new job"));
     let act = format!("/jobs/{first}/act");
     assert_eq!(post(&site, &act, "action=redrive").await.status, 409);
     assert_eq!(post(&site, &act, "action=redrive&again=1").await.status, 303);
     let asked = post(&site, "/jobs/act", "action=redrive&all=1&state=dead_letter").await;
     assert_eq!(title(&asked), "Retry 1 job as a new job?");
-    assert!(asked.body.contains("1 was redriven already"));
+    assert!(asked.body.contains("1 was retried already"));
     let picked = format!("action=redrive&id_selected={first}&id_selected={second}");
     assert_eq!(title(&post(&site, "/jobs/act", &picked).await), "Retry 1 job as a new job?");
     let done = post(&site, "/jobs/act", &format!("{picked}&confirmed=1")).await;

@@ -118,7 +118,7 @@ async fn a_waiting_job_says_why_and_is_freed_within_three_clicks() {
     person.click(&format!("a[href='/jobs/{id}']")).await;
     person.click("#why .fix button").await;
     person.window.until("document.querySelector('.banner.done')?.innerText.includes('Resumed')").await;
-    person.window.until("!document.querySelector('#why').innerText.includes('queue_paused')").await;
+    person.window.until("!document.querySelector('#why').innerText.includes('queue paused')").await;
     assert!(person.clicks.get() <= 3, "{} clicks", person.clicks.get());
     let command = person.window.text("document.querySelector('#why .command').innerText").await;
     assert_eq!(command, "windlass work mail --queue default -- PROGRAM", "the last reason names its remedy");
@@ -283,13 +283,13 @@ async fn limits_show_what_they_would_have_held_back_while_they_are_typed() {
         site.claim().await.complete("1").await;
     }
     let browser = Browser::start();
-    for (page, field) in [("/queues/default", "#q-rate"), ("/types/mail", "#t-rate_count")] {
+    for (page, field) in [("/queues/default", "#q-rate_count"), ("/types/mail", "#t-rate_count")] {
         let person = Person::at(&browser, &site.at(page)).await;
         let said = "document.querySelector('#preview')?.innerText";
         person.window.until(&format!("{said}.includes('No limit on starts')")).await;
         person.type_into(field, "1").await;
         person.window.until(&format!("{said}.includes('the period is missing')")).await;
-        person.type_into(if field == "#q-rate" { "#q-per" } else { "#t-rate_per" }, "1h").await;
+        person.type_into(if field == "#q-rate_count" { "#q-rate_per" } else { "#t-rate_per" }, "1h").await;
         person.window.until(&format!("{said}.includes('of 5 starts would have been held back')")).await;
         assert!(person.window.text(said).await.contains("An estimate from 5 starts"));
     }

@@ -8,6 +8,7 @@ mod alerts;
 mod auth;
 mod bulk;
 mod fixture;
+mod forms;
 mod history;
 mod job;
 mod journeys;

@@ -6,6 +6,7 @@ use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
 use windlass_testkit::browser::Browser;
 
 use crate::fixture::{Site, new, queue};
@@ -19,6 +20,28 @@ const CORPUS: [&str; 8] = [
     "{{7*7}}{% raw %}<!--",
     "<style>*{display:none}</style><base href=//evil>",
     "\u{202e}<a href=javascript:alert(6)>x</a>&lt;script&gt;",
+];
+
+/// Pages that show texts of several objects.
+const FIXED: [&str; 18] = [
+    "/",
+    "/jobs",
+    "/queues",
+    "/queues/q1",
+    "/types",
+    "/types/mail",
+    "/workers",
+    "/dead",
+    "/audit",
+    "/tenants",
+    "/settings",
+    "/schedules",
+    "/alerts",
+    "/errors",
+    "/jobs/new?type=mail",
+    "/schedules/new?type=mail",
+    "/alerts/new",
+    "/?range=30d&compare=day",
 ];
 
 /// A job with hostile text wherever text is allowed.
@@ -65,28 +88,23 @@ async fn hostile_text_is_shown_as_text_on_every_page() {
     let browser = Browser::start();
     let window = browser.window().await;
     let mut pages: Vec<String> = ids.iter().map(|id| format!("/jobs/{id}")).collect();
-    let fixed = [
-        "/",
-        "/jobs",
-        "/queues",
-        "/queues/q1",
-        "/types",
-        "/types/mail",
-        "/workers",
-        "/dead",
-        "/audit",
-        "/tenants",
-        "/settings",
-        "/schedules",
-        "/alerts",
-    ];
-    pages.extend(fixed.map(str::to_owned));
+    pages.extend(ids.iter().map(|id| format!("/jobs/new?like={id}")));
+    for text in CORPUS {
+        let worker = NewWorker { name: text.into(), version: Some(text.into()), ..NewWorker::default() };
+        let worker =
+            site.store.register(&Caller::local(), NewWorker { concurrency: 1, ..worker }).await.unwrap().id;
+        pages.push(format!("/workers/{worker}"));
+    }
+    pages.extend(FIXED.map(str::to_owned));
     for text in CORPUS {
         let asked: String = form(text);
         pages.push(format!("/jobs?correlation_id={asked}"));
         pages.push(format!("/jobs?owner={asked}&done={asked}"));
         pages.push(format!("/jobs?state={asked}"));
         pages.push(format!("/audit?actor={asked}"));
+        pages.push(format!("/jobs?q={asked}"));
+        pages.push(format!("/jobs/new?type={asked}"));
+        pages.push(format!("/?done=saved&undo={asked}"));
     }
     for path in &pages {
         window.open(&site.at(path)).await;

@@ -1,5 +1,7 @@
 //! What is read in one glance must be true: numbers that say what they count, and everything in sight at any width.
 
+mod numbers;
+
 use std::time::Duration;
 
 use serde_json::json;
@@ -79,9 +81,9 @@ async fn ready_counts_what_pauses_hold_and_says_how_many() {
     // The same job held twice is held once.
     let kind = JobType::new("export").unwrap();
     site.store.pause(&me, PauseTarget::Type(kind), Pause::default()).await.unwrap();
-    assert_eq!(tile(&site, "/", "Ready").await, "2 | 1 of them held by pauses");
+    assert_eq!(tile(&site, "/", "Ready").await, "2 | 1 of them paused");
     site.store.pause(&me, PauseTarget::Gate, Pause::default()).await.unwrap();
-    assert_eq!(tile(&site, "/", "Ready").await, "2 | 2 held: processing is paused");
+    assert_eq!(tile(&site, "/", "Ready").await, "2 | 2 on hold: processing is paused");
     assert!(health(&site).await.contains("Stopped: processing is paused"));
 }
 

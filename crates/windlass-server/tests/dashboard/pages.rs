@@ -1,18 +1,19 @@
 //! Looking: every page opens in light and dark, narrow and wide, without script and by keyboard.
 
+mod fitness;
+
 use serde_json::json;
 use windlass::job::{
     Dependency, Failure, GroupStrategy, JobType, NewJob, Payload, RetryPolicy, ScheduleName,
 };
 use windlass::schedule::ScheduleSpec;
-use windlass::store::caller::{Caller, Role};
+use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::LeaseRef;
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::schedules::NewSchedule;
 use windlass_testkit::browser::Browser;
 
-use crate::auth::sign_in;
 use crate::fixture::{Site, new, queue};
 
 /// A store with something of everything; the ids of a parent, a dependent and a dead letter.
@@ -64,43 +65,6 @@ pub(super) const PAGES: [&str; 15] = [
     "/settings",
 ];
 
-/// Pages with a form alone, which do not refresh.
-const FORMS: [&str; 6] = [
-    "/jobs/new",
-    "/jobs/new?type=mail",
-    "/schedules/new",
-    "/schedules/default/nightly",
-    "/alerts/new",
-    "/alerts/default/dead",
-];
-
-#[tokio::test]
-async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk() {
-    let site = Site::start().await;
-    let ids = furnish(&site).await;
-    let secret = site.key("ada", Role::Admin).await;
-    let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/sign-in")).await;
-    assert_eq!(window.errors().await, Vec::<String>::new());
-    sign_in(&site, &window, &secret).await;
-    let jobs = ids.iter().map(|id| format!("/jobs/{id}"));
-    let pages: Vec<String> = PAGES.iter().chain(&FORMS).map(|path| (*path).to_owned()).chain(jobs).collect();
-    for (theme, width) in [("light", 1440), ("light", 800), ("dark", 390)] {
-        let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
-        window.send("Emulation.setEmulatedMedia", media).await;
-        let screen = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
-        window.send("Emulation.setDeviceMetricsOverride", screen).await;
-        for path in &pages {
-            window.open(&site.at(path)).await;
-            window.until("!document.body.dataset.live || document.querySelector('.pulse.on')").await;
-            let missing = window.eval(include_str!("access_check.js")).await;
-            assert_eq!(missing, json!([]), "{path} in {theme} at {width}: {missing:#}");
-            assert_eq!(window.errors().await, Vec::<String>::new(), "{path}");
-        }
-    }
-}
-
 #[tokio::test]
 async fn what_is_typed_is_not_lost_when_the_page_refreshes() {
     let site = Site::start().await;
@@ -113,23 +77,6 @@ async fn what_is_typed_is_not_lost_when_the_page_refreshes() {
     site.job("mail").await;
     window.until("document.querySelector('#depths').innerText.includes('2')").await;
     assert_eq!(window.text("document.querySelector('#q-reason').value").await, "half a sentence");
-}
-
-#[tokio::test]
-async fn the_check_of_fitness_finds_what_is_planted() {
-    let site = Site::start().await;
-    let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
-    let plant = "(() => { const field = document.createElement('input'); const button = document.createElement('button'); \
-                 const text = document.createElement('p'); text.textContent = 'pale'; text.className = 'pale'; \
-                 const sheet = new CSSStyleSheet(); sheet.replaceSync('.pale { color: #ccc; background: #fff }'); \
-                 document.adoptedStyleSheets = [sheet]; document.querySelector('main').append(field, button, text); })()";
-    window.eval(plant).await;
-    let found = window.eval(include_str!("access_check.js")).await.to_string();
-    for problem in ["no label", "no name", "contrast"] {
-        assert!(found.contains(problem), "{problem} in {found}");
-    }
 }
 
 #[tokio::test]
@@ -183,7 +130,7 @@ async fn a_graph_and_children_are_drawn_and_can_be_clicked_through() {
         ))
         .await;
     window.until(&format!("location.pathname === '/jobs/{dependent}'")).await;
-    window.until("document.querySelector('#why').innerText.includes('dependencies_unmet')").await;
+    window.until("document.querySelector('#why').innerText.includes('waits for other jobs')").await;
 }
 
 #[tokio::test]
@@ -337,7 +284,7 @@ async fn the_guides_are_served_and_searched_without_a_key_and_a_script() {
         for theme in ["light", "dark"] {
             let media = json!({"features": [{"name": "prefers-color-scheme", "value": theme}]});
             window.send("Emulation.setEmulatedMedia", media).await;
-            let missing = window.eval(include_str!("access_check.js")).await;
+            let missing = window.eval(include_str!("pages/access_check.js")).await;
             assert_eq!(missing, json!([]), "{address} in {theme} at {width}: {missing:#}");
         }
     }

@@ -1,5 +1,7 @@
 //! Pages refresh by themselves and do not change what a visitor is using.
 
+mod partial;
+
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::ActionRequest;
@@ -186,7 +188,7 @@ async fn a_list_in_hand_stands_still_and_says_what_it_holds_back() {
     for _ in 0..3 {
         site.job("mail").await;
     }
-    window.until("document.querySelector('#held-back')?.innerText === '3 held back: untick and show'").await;
+    window.until("document.querySelector('#held-back')?.innerText === '3 updates paused: clear the selection and show'").await;
     assert_eq!(window.eval(&format!("window.box === {last} && window.box.checked")).await, true);
     assert_eq!(window.eval("document.activeElement === window.box").await, true);
     assert_eq!(window.text("document.querySelector('#picked').innerText").await, "1 selected");
@@ -201,7 +203,7 @@ async fn a_list_in_hand_stands_still_and_says_what_it_holds_back() {
     point(&window, "tbody tr:nth-child(3)").await;
     window.eval("window.row = document.querySelector('tbody tr')").await;
     site.job("mail").await;
-    window.until("document.querySelector('#held-back')?.innerText === '1 held back: show'").await;
+    window.until("document.querySelector('#held-back')?.innerText === '1 update paused: show'").await;
     assert_eq!(window.eval("document.querySelector('tbody tr') === window.row").await, true);
     point(&window, "h1").await;
     window
@@ -220,7 +222,7 @@ async fn a_row_in_use_that_no_longer_matches_is_marked() {
     mark(&window).await;
     window.click("tbody tr input").await;
     site.store.act(&Caller::local(), id, ActionRequest::Cancel { reason: None }).await.unwrap();
-    window.until("document.querySelector('#held-back')?.innerText === '1 held back: untick and show'").await;
+    window.until("document.querySelector('#held-back')?.innerText === '1 update paused: clear the selection and show'").await;
     assert_eq!(window.eval("document.querySelector('tbody tr.old input').checked").await, true);
     window.click("#held-back").await;
     window.until("!document.querySelector('#held-back') && !document.querySelector('tbody tr')").await;
@@ -235,13 +237,13 @@ async fn a_form_sent_by_enter_shows_what_came_of_it() {
     let window = browser.window().await;
     window.open(&site.at("/queues/default")).await;
     mark(&window).await;
-    window.eval("document.querySelector('#q-max').focus()").await;
-    window.fill("#q-max", "7").await;
-    window.eval("document.querySelector('#q-max').form.requestSubmit()").await;
-    window.until("document.querySelector('#q-max').defaultValue === '7'").await;
-    assert_eq!(window.text("document.querySelector('#q-max').value").await, "7");
+    window.eval("document.querySelector('#q-max_running').focus()").await;
+    window.fill("#q-max_running", "7").await;
+    window.eval("document.querySelector('#q-max_running').form.requestSubmit()").await;
+    window.until("document.querySelector('#q-max_running').defaultValue === '7'").await;
+    assert_eq!(window.text("document.querySelector('#q-max_running').value").await, "7");
     assert_eq!(
-        window.eval("document.activeElement.form === document.querySelector('#q-max').form").await,
+        window.eval("document.activeElement.form === document.querySelector('#q-max_running').form").await,
         true
     );
     assert_not_reloaded(&window).await;
@@ -282,7 +284,7 @@ async fn a_job_s_page_shows_what_happens_around_the_job() {
     window.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     pause(&site, "default").await;
-    window.until("document.querySelector('#why').innerText.includes('queue_paused')").await;
+    window.until("document.querySelector('#why').innerText.includes('queue paused')").await;
     assert_not_reloaded(&window).await;
 }
 

@@ -6,6 +6,7 @@ use windlass::clock::Stopwatch;
 use windlass::job::{JobType, QueueName};
 use windlass::store::caller::Caller;
 use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::{Site, new};
 
@@ -26,7 +27,17 @@ async fn pages_over_many_jobs_are_small_and_quick() {
                 .unwrap();
         }
     }
+    let worker = NewWorker { name: "w".into(), concurrency: 1, ..NewWorker::default() };
+    let worker = format!("/workers/{}", site.store.register(&Caller::local(), worker).await.unwrap().id);
     let paths = [
+        worker.as_str(),
+        "/errors",
+        "/alerts",
+        "/jobs/new",
+        "/jobs/new?type=kind.1",
+        "/jobs?q=no.such.thing",
+        "/?range=30d",
+        "/queues/queue.1?range=30d&compare=week",
         "/",
         "/jobs",
         "/jobs?state=scheduled",

@@ -1,13 +1,14 @@
 //! Alerts: their states; test, edit, pause and delete.
 
 pub(in crate::dashboard) mod alert_form;
+pub(in crate::dashboard) mod deleted;
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use windlass::alert::{AlertFormat, AlertStatus};
 use windlass::clock::Timestamp;
-use windlass::job::{AlertName, JobId, Tenant};
+use windlass::job::{AlertName, JobId, JobRecord, Tenant};
 use windlass::store::caller::Permission;
 use windlass::store::documents::alerts::{Alert, AlertRef, PauseAlert};
 use windlass::store::wire::alert::describe;
@@ -19,6 +20,7 @@ use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::{Moment, count, span};
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::{address, segment};
+use crate::dashboard::requests::undo::{Place, UndoRequest};
 
 /// The place of the tenant in the address of an alert about all tenants; no tenant is called so.
 const ALL_TENANTS: &str = "-";
@@ -182,7 +184,8 @@ pub(in crate::dashboard) async fn act(
 ) -> Result<Response, PageError> {
     let which = named(&tenant, &name)?;
     let (store, caller) = (board.store(), &visitor.caller);
-    let mut sent = None;
+    let (mut sent, mut undo) = (None, None);
+    let page = format!("/alerts/{}/{}", segment(&tenant), segment(&name));
     let done = match form.need("action")? {
         "pause" => {
             let how = PauseAlert { reason: form.text("reason"), expires: form.duration("expires")? };
@@ -200,12 +203,31 @@ pub(in crate::dashboard) async fn act(
             "tested"
         }
         "delete" => {
+            let before = store.alert(caller, which.clone()).await?;
             store.delete_alert(caller, which).await?;
+            // Without its whole URL it could not be restored.
+            if let Some(alert) = before.filter(|alert| !alert.is_redacted) {
+                board.0.deleted_alerts.keep(alert, board.now());
+                undo = Some(UndoRequest::new(format!("{page}/act"), &[("action", "restore")]));
+            }
             "removed"
+        }
+        "restore" => {
+            visitor.caller.require(Permission::Configure)?;
+            if store.alert(caller, which.clone()).await?.is_some() {
+                return Err(PageError::conflict(format!("there is an alert {name} again")));
+            }
+            let gone =
+                || PageError::not_found("the alert was deleted too long ago to be restored: create it again");
+            let alert = board.0.deleted_alerts.take(&which, board.now()).ok_or_else(gone)?;
+            store.put_alert(caller, which, alert.rule).await?;
+            undo = Some(UndoRequest::new(format!("{page}/act"), &[("action", "delete")]));
+            "restored_alert"
         }
         _ => return Err(PageError::invalid("unknown action")),
     };
-    let job = sent.map(|job| ("job", job.id.to_string()));
-    let pairs = [("done", done.to_owned()), ("about", format!("{tenant} {name}"))].into_iter().chain(job);
-    Ok(Redirect::to(&address("/alerts", pairs)).into_response())
+    let (about, job) = (format!("{tenant} {name}"), sent.map(|job: JobRecord| job.id.to_string()));
+    let pairs = [Some(("about", about.as_str())), job.as_deref().map(|job| ("job", job))];
+    let pairs: Vec<_> = pairs.into_iter().flatten().collect();
+    Ok(Place::new("/alerts", &pairs).after(done, undo.as_ref()))
 }

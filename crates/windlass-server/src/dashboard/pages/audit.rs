@@ -14,8 +14,7 @@ use windlass::store::engine::RecordQuery;
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::parts::components::{JobLink, SeverityMark};
 use crate::dashboard::parts::filter;
-use crate::dashboard::parts::format::worker_name;
-use crate::dashboard::parts::format::{Moment, line, span};
+use crate::dashboard::parts::format::{self, Moment, line, span, worker_name};
 use crate::dashboard::requests::context::PageContext;
 use crate::dashboard::requests::form::{Fields, address};
 
@@ -169,7 +168,10 @@ fn wanted(query: &Fields) -> Result<RecordQuery, PageError> {
     let tenant = query.get("tenant").map(Tenant::new).transpose();
     let queue = query.get("queue").map(QueueName::new).transpose();
     let job_type = query.get("type").map(JobType::new).transpose();
-    let moment = |name: &str| query.get(name).map(|text| filter::moment(name, text)).transpose();
+    let moment = |name: &str| {
+        let read = |text: &str| format::from_local(text).map_or_else(|| filter::moment(name, text), Ok);
+        query.get(name).map(read).transpose()
+    };
     let actor_type = match query.get("by") {
         Some("people") => Some("user".to_owned()),
         Some(_) => return Err(PageError::invalid("by: must be `people` or empty")),

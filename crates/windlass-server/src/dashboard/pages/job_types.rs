@@ -4,7 +4,7 @@ pub(in crate::dashboard) mod type_settings;
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType};
 use windlass::store::caller::Permission;
@@ -18,8 +18,9 @@ use windlass::store::query::list::ListRequest;
 use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
 use crate::dashboard::pages::job_types::type_settings::TypeSettingsView;
 use crate::dashboard::pages::limits;
-use crate::dashboard::pages::queues::{Depth, PAUSE_UNDONE, Unknown, depths};
+use crate::dashboard::pages::queues::{Depth, Unknown, depths};
 use crate::dashboard::parts::chart;
+use crate::dashboard::parts::failure::open::OpenFailures;
 use crate::dashboard::parts::failure::{self, Group};
 use crate::dashboard::parts::format::{at_most, compact, percent, real};
 use crate::dashboard::parts::history::HistoryView;
@@ -29,6 +30,7 @@ use crate::dashboard::parts::sorting::Sorting;
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::resume;
+use crate::dashboard::requests::undo::Place;
 
 /// A type as a table row.
 struct TypeRow {
@@ -42,6 +44,8 @@ struct TypeRow {
     is_failing: bool,
     /// Jobs that failed in the last hour.
     failed: String,
+    /// Whether some of them are open: nobody has retried them.
+    has_open: bool,
     half: String,
     most: String,
     longest: String,
@@ -87,7 +91,7 @@ fn sort_value(info: &TypeInfo, column: &str, now: Timestamp) -> f64 {
     }
 }
 
-fn line(info: &TypeInfo, now: Timestamp) -> TypeRow {
+fn line(info: &TypeInfo, open_failures: &OpenFailures, now: Timestamp) -> TypeRow {
     let hour = chart::hour(&info.minutes, now);
     let sum = chart::total(&hour);
     let recent = chart::total(hour.iter().rev().skip(1).take(5));
@@ -104,6 +108,7 @@ fn line(info: &TypeInfo, now: Timestamp) -> TypeRow {
         failure_share: share.map_or("–".to_owned(), |share| format!("{share:.1}%")),
         is_failing: share.is_some_and(|share| share >= 10.0),
         failed: compact(sum.failed + sum.dead_letter),
+        has_open: sum.failed + sum.dead_letter > 0 && open_failures.of_type(&info.name),
         half: time(sum.ran.percentile(0.5)),
         most: time(sum.ran.percentile(0.95)),
         longest: time(sum.ran.percentile(0.99)),
@@ -120,10 +125,11 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
     let sorting = Sorting::of(query, "/types", &COLUMNS);
     let sorted = (&sorting, |info: &TypeInfo, column: &str| sort_value(info, column, now));
     let infos = pager::sortable(infos, |info| info.name.as_str(), query, ("/types", "type"), sorted);
+    let open = OpenFailures::read(board, visitor).await?;
     let page = Types {
         sorting,
         layout: context.layout("types", "Types"),
-        lines: infos.shown.iter().map(|info| line(info, now)).collect(),
+        lines: infos.shown.iter().map(|info| line(info, &open, now)).collect(),
         total: infos.total,
         pager: infos.pager,
     };
@@ -186,13 +192,9 @@ pub(in crate::dashboard) async fn type_page(
     let recent = jobs(part.clone(), limits::GROUPS_SHOWN).await?;
     let link = format!("/types/{}", segment(&name));
     let page = TypePage {
-        layout: context.layout("types", format!("Type {name}")).undone_by(
-            query,
-            &format!("{link}/act"),
-            PAUSE_UNDONE,
-        ),
+        layout: context.layout("types", format!("Type {name}")),
         link: link.clone(),
-        line: line(&info, now),
+        line: line(&info, &OpenFailures::default(), now),
         depths: depths(board, visitor, &info.depth, part, ("type", &name)).await?,
         history: HistoryView::of(board, visitor, Part::Type(job_type.clone()), &link, query).await?,
         waited: time(chart::total(&hour).waited.percentile(0.95)),
@@ -220,9 +222,11 @@ pub(in crate::dashboard) async fn act(
     Path(name): Path<String>,
     context: FormContext,
 ) -> Result<Response, PageError> {
-    Ok(back(&name, context.pause_or_resume(PauseTarget::Type(name_of(&name)?)).await?))
+    let target = PauseTarget::Type(name_of(&name)?);
+    context.pause_or_resume(&context.visitor.caller, target, &place(&name)).await
 }
 
-fn back(name: &str, done: &str) -> Response {
-    Redirect::to(&format!("/types/{}?done={done}", segment(name))).into_response()
+/// The page of a type.
+fn place(name: &str) -> Place {
+    Place::new(format!("/types/{}", segment(name)), &[])
 }

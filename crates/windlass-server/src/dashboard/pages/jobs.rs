@@ -8,6 +8,7 @@ pub(in crate::dashboard) mod graph;
 pub(in crate::dashboard) mod job;
 pub(in crate::dashboard) mod job_columns;
 pub(in crate::dashboard) mod new_job;
+pub(in crate::dashboard) mod payload_form;
 pub(in crate::dashboard) mod views;
 
 use askama::Template;
@@ -302,8 +303,10 @@ fn tabs(asked: &FilterInput, stats: &Stats) -> Vec<Tab> {
     };
     let each = JobState::ALL.into_iter().map(|state| {
         let number = counts.get(&state).copied().unwrap_or(0);
+        // Elsewhere these words mean jobs that nobody has retried.
+        let stored = if matches!(state, JobState::Failed | JobState::DeadLetter) { ", stored" } else { "" };
         Tab {
-            name: state.as_str().replace('_', " "),
+            name: format!("{}{stored}", state.as_str().replace('_', " ")),
             word: state.as_str(),
             count: is_known.then(|| compact(number)),
             link: asked.with_state(Some(state)),

@@ -145,11 +145,21 @@ pub(in crate::dashboard) const LIVE_EVERY: Duration = Duration::from_secs(1);
 pub(in crate::dashboard) const LIVE_AROUND_EVERY: Duration = Duration::from_secs(3);
 /// Interval of refreshes without changes, to update ages and charts.
 pub(in crate::dashboard) const LIVE_IDLE_EVERY: Duration = Duration::from_secs(15);
+/// Bytes of the digests of a page's parts, which a refresh sends.
+pub(in crate::dashboard) const PARTS_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a page that a refresh compares with what its script has.
+pub(in crate::dashboard) const REFRESH_BYTES_MAX: usize = 16 << 20;
 /// Queues or types per page: each has a chart of its last hour.
 pub(in crate::dashboard) const NAMES_PER_PAGE: usize = 30;
 /// Tenants per page: each has a form for its limits.
-pub(in crate::dashboard) const TENANTS_PER_PAGE: usize = 24;
+pub(in crate::dashboard) const TENANTS_PER_PAGE: usize = 20;
 /// API keys on one page.
 pub(in crate::dashboard) const KEYS_PER_PAGE: usize = 50;
+/// Bytes of a request that undoes an action: it is part of a URL. A larger one is not offered.
+pub(in crate::dashboard) const UNDO_BYTES_MAX: usize = 3_000;
+/// Deleted alerts that can be restored, the latest; they are kept in memory.
+pub(in crate::dashboard) const DELETED_ALERTS_KEPT: usize = 100;
+/// How long a deleted alert can be restored.
+pub(in crate::dashboard) const DELETED_ALERTS_FOR: Duration = Duration::from_secs(600);
 /// Names that a field suggests; any other can be typed.
 pub(in crate::dashboard) const NAMES_OFFERED: usize = 200;

@@ -13,13 +13,14 @@ use windlass::store::documents::config::Config;
 use windlass::store::documents::minute_stats::Minute;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::history::Part;
-use windlass::store::query::list::ListRequest;
+use windlass::store::query::list::{CountResult, ListRequest};
 use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::snapshot::Snapshot;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
-use crate::dashboard::pages::overview::health::{Health, HealthInput};
+use crate::dashboard::pages::overview::health::{Health, HealthInput, at_least};
 use crate::dashboard::parts::chart;
+use crate::dashboard::parts::failure::open::OpenFailures;
 use crate::dashboard::parts::failure::{self, Group};
 use crate::dashboard::parts::format::{Moment, at_most, real};
 use crate::dashboard::parts::history::HistoryView;
@@ -97,13 +98,20 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         alerts: &alerts,
     };
     let numbers = StatCards { stats: &stats, config, failed: unresolved, dead, retries, now };
-    let mut queues = lines(&infos, visitor, now);
+    let failures = OpenFailures::of(
+        failed.iter().map(|snapshot| &snapshot.job),
+        failed.len() == limits::FAILURES_SAMPLED,
+    );
+    let mut queues = lines(&infos, visitor, &failures, now);
     // Queues with issues come first; the order of the others does not depend on their numbers.
     queues.sort_by_key(|line| (!line.is_late, line.paused.is_none()));
     let queues_more = queues.len().saturating_sub(limits::QUEUES_SHOWN);
     queues.truncate(limits::QUEUES_SHOWN);
     let page = Overview {
-        layout: context.layout("overview", "Overview"),
+        layout: Layout {
+            failures: together_shown(unresolved, dead),
+            ..context.layout("overview", "Overview")
+        },
         health: Health::of(&signs),
         tiles: stat_card::tiles(&numbers),
         history: HistoryView::of(board, visitor, Part::All, "/", query).await?,
@@ -118,6 +126,12 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         is_empty: stats.states.values().all(|number| *number == 0) && sum.submitted == 0,
     };
     show(&page)
+}
+
+/// How many failures are open, for the title; empty if there are none.
+fn together_shown(failed: CountResult, dead: CountResult) -> String {
+    let sum = CountResult { jobs: failed.jobs + dead.jobs, is_all: failed.is_all && dead.is_all };
+    if sum.jobs == 0 { String::new() } else { at_least(sum) }
 }
 
 /// The counts of all queues by minute.

@@ -1,15 +1,13 @@
 //! Queues: depth, age, throughput, pauses and settings.
 
 pub(in crate::dashboard) mod limit_preview;
+pub(in crate::dashboard) mod queue_settings;
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use windlass::clock::Timestamp;
-use windlass::job::{JobState, QueueName, Tenant};
-use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TimeoutsPatch};
-use windlass::settings::preview::ProposedLimit;
-use windlass::settings::{FairBy, QueueSettings, Rate};
+use windlass::job::{JobState, QueueName};
 use windlass::store::caller::Permission;
 use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::{Config, PauseMode, PauseScope};
@@ -22,19 +20,21 @@ use windlass::store::query::stats::ByState;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
 use crate::dashboard::pages::queues::limit_preview::{PreviewView, of_limit};
+use crate::dashboard::pages::queues::queue_settings::{QueueSettingsView, limit_of};
 use crate::dashboard::parts::chart;
 use crate::dashboard::parts::components::Pill;
-use crate::dashboard::parts::format::{Moment, at_most, compact, count, exact, span};
+use crate::dashboard::parts::failure::open::OpenFailures;
+use crate::dashboard::parts::format::{Moment, at_most, compact, count, span};
 use crate::dashboard::parts::history::HistoryView;
 use crate::dashboard::parts::job_row::Row;
 use crate::dashboard::parts::pager::{self, Pager};
 use crate::dashboard::parts::queue_row::{self, QueueRow, lines};
 use crate::dashboard::parts::sorting::Sorting;
 use crate::dashboard::requests::context::{FormContext, PageContext};
-use crate::dashboard::requests::form::{Fields, address, segment};
+use crate::dashboard::requests::form::{address, segment};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
-use crate::dashboard::requests::settings_form;
+use crate::dashboard::requests::undo::Place;
 use crate::dashboard::{Dashboard, pages::limits};
 
 #[derive(Template)]
@@ -67,7 +67,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
     let page = QueuesPage {
         sorting,
         layout,
-        queues: lines(&infos.shown, visitor, now),
+        queues: lines(&infos.shown, visitor, &OpenFailures::read(board, visitor).await?, now),
         total: infos.total,
         pager: infos.pager,
         can_pause: visitor.may(Permission::Pause),
@@ -106,7 +106,7 @@ pub(in crate::dashboard) async fn depths(
             let open = Filter { states: vec![*state], is_redriven: Some(false), ..part.clone() };
             let open =
                 board.store().count_up_to(&visitor.caller, &open, limits::DEAD_LETTERS_COUNTED).await?;
-            let text = format!("{}{} not redriven", count(open.jobs), if open.is_all { "" } else { "+" });
+            let text = format!("{}{} open", count(open.jobs), if open.is_all { "" } else { "+" });
             depth.open = Some((text, address("/jobs", pairs().chain([("redriven", "no".to_owned())]))));
         }
         found.push(depth);
@@ -140,7 +140,7 @@ struct QueuePage {
     ran: String,
     next: Vec<Row>,
     running: Vec<Row>,
-    settings: SettingsView,
+    settings: QueueSettingsView,
     preview: PreviewView,
     can_pause: bool,
     can_configure: bool,
@@ -173,77 +173,6 @@ struct TenantsPause {
     scope: Option<String>,
 }
 
-/// Settings as form values.
-pub(in crate::dashboard) struct SettingsView {
-    max_running: Limit,
-    max_running_per_key: Limit,
-    max_depth: Limit,
-    rate_count: Limit,
-    rate_per: Limit,
-    aging: Limit,
-    start: Limit,
-    max_execution: Limit,
-    retention: Vec<RetentionField>,
-    is_fair: bool,
-}
-
-/// The retention of a final state as a form value.
-struct RetentionField {
-    name: String,
-    label: String,
-    limit: Limit,
-}
-
-/// One setting: its value, and the placeholder if it is not set.
-pub(in crate::dashboard) struct Limit {
-    value: String,
-    otherwise: String,
-}
-
-impl SettingsView {
-    /// The settings of a tenant, which apply in addition to the general ones; or the general ones.
-    fn of(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> SettingsView {
-        let set = |tenant: Option<&Tenant>| {
-            config.queues.get(&(queue.clone(), tenant.cloned())).cloned().unwrap_or_default()
-        };
-        let (own, everybody) = (set(tenant), tenant.map(|_| set(None)));
-        let limit = |text: &dyn Fn(&QueueSettings) -> Option<String>, none: &str| Limit {
-            value: text(&own).unwrap_or_default(),
-            otherwise: everybody
-                .as_ref()
-                .and_then(text)
-                .map_or(none.to_owned(), |text| format!("{text} for all tenants")),
-        };
-        SettingsView {
-            max_running: limit(&|set| set.max_running.map(|number| number.to_string()), "no limit"),
-            max_running_per_key: limit(
-                &|set| set.max_running_per_key.map(|number| number.to_string()),
-                "not set: 1",
-            ),
-            max_depth: limit(&|set| set.max_depth.map(|number| number.to_string()), "no limit"),
-            rate_count: limit(&|set| set.rate.map(|rate| rate.count.to_string()), "no limit"),
-            rate_per: limit(&|set| set.rate.map(|rate| exact(rate.per)), "such as 1s, 1m"),
-            aging: limit(&|set| set.aging.map(exact), "never"),
-            start: limit(&|set| set.timeouts.start.map(exact), "no limit"),
-            max_execution: limit(&|set| set.timeouts.max_execution.map(exact), "no limit"),
-            retention: JobState::FINAL
-                .map(|state| RetentionField {
-                    name: format!("retention_{state}"),
-                    label: format!("Keep {} for", plain(state)),
-                    limit: limit(&|set| set.retention.of(state).map(exact), "server default"),
-                })
-                .into(),
-            is_fair: everybody.as_ref().unwrap_or(&own).fair_by == Some(FairBy::Tenant),
-        }
-    }
-}
-
-/// The limits on starts that are set.
-fn limit_of(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> ProposedLimit {
-    let set = config.queues.get(&(queue.clone(), tenant.cloned())).cloned().unwrap_or_default();
-    ProposedLimit { max_running: set.max_running, rate: set.rate }
-}
-
 /// Pauses of a queue that single tenants made for themselves, with how to resume them; for visitors who can see all
 /// tenants.
 fn tenants_pauses(
@@ -266,11 +195,6 @@ fn tenants_pauses(
             scope: resume::scope(hold, visitor, config),
         })
         .collect()
-}
-
-/// The name of jobs in a final state.
-pub(in crate::dashboard) fn plain(state: JobState) -> String {
-    if state == JobState::DeadLetter { "dead letters".to_owned() } else { format!("{state} jobs") }
 }
 
 /// A queue's name in a URL.
@@ -302,11 +226,7 @@ pub(in crate::dashboard) async fn queue_page(
     let part = Filter { queue: Some(info.name.clone()), ..Filter::default() };
     let link = format!("/queues/{}", segment(&name));
     let page = QueuePage {
-        layout: context.layout("queues", format!("Queue {name}")).undone_by(
-            query,
-            &format!("{link}/act"),
-            PAUSE_UNDONE,
-        ),
+        layout: context.layout("queues", format!("Queue {name}")),
         link: link.clone(),
         unknown: Unknown::of(board, visitor, Named::Queue(info.name.clone())).await?,
         paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
@@ -324,7 +244,7 @@ pub(in crate::dashboard) async fn queue_page(
         next: jobs(JobState::Scheduled, Order::Claim).await?,
         running: jobs(JobState::Running, Order::Newest).await?,
         preview: of_limit(&limit_of(&info.name, caller.tenant.as_ref(), config), &hour),
-        settings: SettingsView::of(&info.name, caller.tenant.as_ref(), config),
+        settings: QueueSettingsView::of(&info.name, caller.tenant.as_ref(), config),
         can_pause: visitor.may(Permission::Pause),
         can_configure: visitor.may(Permission::Configure),
         tenant: caller.tenant.as_ref().map(ToString::to_string),
@@ -333,69 +253,21 @@ pub(in crate::dashboard) async fn queue_page(
     show(&page)
 }
 
-/// What undoes a pause of a queue or type, and the end of one.
-pub(in crate::dashboard) const PAUSE_UNDONE: &[(&str, &str)] = &[("paused", "resume"), ("unpaused", "pause")];
-
 /// `POST /queues/{name}/act`
 pub(in crate::dashboard) async fn act(
     Path(name): Path<String>,
     context: FormContext,
 ) -> Result<Response, PageError> {
-    let done = context.pause_or_resume(PauseTarget::Queue(name_of(&name)?)).await?;
-    let FormContext { board, visitor, form } = context;
+    let FormContext { board, visitor, form } = &context;
+    let place = if form.get("from") == Some("list") {
+        Place::new("/queues", &[("name", &name)])
+    } else {
+        Place::new(format!("/queues/{}", segment(&name)), &[])
+    };
+    let done = context.pause_or_resume(&visitor.caller, PauseTarget::Queue(name_of(&name)?), &place).await?;
     if form.get("action") == Some("resume") && form.get("jobs").is_some() {
         let reason = form.text("reason");
         board.store().resume_paused_jobs(&visitor.caller, name_of(&name)?, reason).await?;
     }
-    if form.get("from") == Some("list") {
-        let to = address("/queues", [("done", done.to_owned()), ("name", name)]);
-        return Ok(Redirect::to(&to).into_response());
-    }
-    Ok(back(&name, done))
-}
-
-fn back(name: &str, done: &str) -> Response {
-    Redirect::to(&format!("/queues/{}?done={done}", segment(name))).into_response()
-}
-
-/// A rate; number and period belong together.
-pub(in crate::dashboard) fn rate(form: &Fields) -> Result<Field<Rate>, PageError> {
-    if !settings_form::is_touched(form, "rate_count") && !settings_form::is_touched(form, "rate_per") {
-        return Ok(Field::Keep);
-    }
-    let count =
-        form.get("rate_count").map(|text| settings_form::parse_integer("rate_count", text)).transpose()?;
-    match (count, form.duration("rate_per")?) {
-        (Some(count), Some(per)) => Ok(Field::Set(Rate::new(count, per))),
-        (Some(_), None) => Err(PageError::invalid("starts at most: the period is missing, such as 1s or 1m")),
-        (None, Some(_)) if !settings_form::is_touched(form, "rate_count") => {
-            Err(PageError::invalid("starts at most: the number is missing"))
-        }
-        (None, _) => Ok(Field::Clear),
-    }
-}
-
-/// `POST /queues/{name}/settings`
-pub(in crate::dashboard) async fn configure(
-    Path(name): Path<String>,
-    context: FormContext,
-) -> Result<Response, PageError> {
-    let form = &context.form;
-    let fair = settings_form::tick(form, "fair");
-    let patch = QueuePatch {
-        max_running: settings_form::number(form, "max_running")?,
-        max_running_per_key: settings_form::number(form, "max_running_per_key")?,
-        max_depth: settings_form::number(form, "max_depth")?,
-        rate: rate(form)?,
-        fair_by: fair.map_or(Field::Keep, |is_fair| is_fair.then_some(FairBy::Tenant).into()),
-        aging: settings_form::duration(form, "aging")?,
-        timeouts: Field::Set(TimeoutsPatch {
-            start: settings_form::duration(form, "start")?,
-            max_execution: settings_form::duration(form, "max_execution")?,
-            ..TimeoutsPatch::default()
-        }),
-        retention: settings_form::retention(form)?,
-        ..QueuePatch::default()
-    };
-    Ok(back(&name, context.save(SettingsPatch::Queue(name_of(&name)?, patch)).await?))
+    Ok(done)
 }

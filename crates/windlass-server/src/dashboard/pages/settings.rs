@@ -154,12 +154,12 @@ impl NewSecret<'_> {
         };
         let hold = self.config.pauses.get(&scope).filter(|hold| hold.is_active(now));
         match (query.get("done")?, hold) {
-            ("closed", Some(hold)) => {
+            ("closed" | "paused", Some(hold)) => {
                 let said = format!("Processing is paused for {}.", PauseView::of(hold, now).what);
                 let unknown = unknown.iter().map(|what| format!("There is no {what} yet."));
                 Some([said].into_iter().chain(unknown).collect::<Vec<_>>().join(" "))
             }
-            ("opened", None) => Some("Processing is resumed for it.".to_owned()),
+            ("opened" | "unpaused", None) => Some("Processing is resumed for it.".to_owned()),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use windlass::job::{JobState, JobType, Tenant};
 use windlass::settings::patch::{SettingsPatch, TenantPatch};
 use windlass::settings::{BudgetPeriod, TenantSettings};
@@ -20,11 +20,15 @@ use crate::dashboard::parts::pager::{self, NamePage, Pager};
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::settings_form;
+use crate::dashboard::requests::undo::Place;
 
 /// A tenant.
 struct TenantView {
     name: String,
     link: String,
+    /// The action of its pause form, and the id of its dialog.
+    act: String,
+    pop: String,
     jobs_link: String,
     open: String,
     running: String,
@@ -90,8 +94,10 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
             ..view(name, &stats, costs, &settings)
         }
     };
+    let acted = names.shown.iter().find(|name| query.get("name") == Some(name.as_str()));
+    let acted = acted.map(|name| format!("Tenant {name}"));
     let page = TenantsPage {
-        layout: context.layout("tenants", "Tenants and cost"),
+        layout: context.layout("tenants", "Tenants and cost").saying_of(query, acted.as_deref()),
         tenants: names.shown.iter().map(view).collect(),
         total: names.total,
         pager: names.pager,
@@ -123,6 +129,8 @@ fn view(
     TenantView {
         name: name.to_string(),
         link: format!("/tenants/{}", segment(name.as_str())),
+        act: format!("/tenants/{}/act", segment(name.as_str())),
+        pop: format!("pause-{name}"),
         jobs_link: format!("/jobs?tenant={}", segment(name.as_str())),
         open: compact(open),
         running: compact(of(JobState::Running)),
@@ -162,8 +170,10 @@ pub(in crate::dashboard) async fn act(
     Path(name): Path<String>,
     context: FormContext,
 ) -> Result<Response, PageError> {
-    let done = context.pause_or_resume(PauseTarget::Tenant(name_of(&name)?)).await?;
-    Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
+    let target = PauseTarget::Tenant(name_of(&name)?);
+    context
+        .pause_or_resume(&context.visitor.caller, target, &Place::new("/tenants", &[("name", &name)]))
+        .await
 }
 
 /// `POST /tenants/{name}/settings`
@@ -187,6 +197,7 @@ pub(in crate::dashboard) async fn configure(
             BudgetPeriod::parse(word).map_err(|problem| PageError::invalid(format!("period: {problem}")))
         })?,
     };
-    let done = context.save(SettingsPatch::Tenant(name_of(&name)?, patch)).await?;
-    Ok(Redirect::to(&format!("/tenants?done={done}")).into_response())
+    let to = format!("/tenants/{}/settings", segment(&name));
+    let place = Place::new("/tenants", &[("name", &name)]);
+    context.save(SettingsPatch::Tenant(name_of(&name)?, patch), (&to, place), &[]).await
 }

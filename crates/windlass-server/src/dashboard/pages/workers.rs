@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
 use windlass::store::caller::Permission;
@@ -23,6 +23,7 @@ use crate::dashboard::parts::sorting::Sorting;
 use crate::dashboard::parts::stat_card::StatCard;
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::requests::undo::Place;
 
 /// Queues or types shown per worker.
 const NAMES_SHOWN: usize = 5;
@@ -228,9 +229,10 @@ pub(in crate::dashboard) async fn act(
     context: FormContext,
 ) -> Result<Response, PageError> {
     let worker: WorkerId = id.parse().map_err(|_| PageError::not_found(format!("no worker {id}")))?;
-    let done = context.pause_or_resume(PauseTarget::Worker(worker)).await?;
-    if context.form.get("from") == Some("own") {
-        return Ok(Redirect::to(&format!("/workers/{worker}?done={done}")).into_response());
-    }
-    Ok(Redirect::to(&format!("/workers?done={done}&about={worker}")).into_response())
+    let place = if context.form.get("from") == Some("own") {
+        Place::new(format!("/workers/{worker}"), &[])
+    } else {
+        Place::new("/workers", &[("about", &worker.to_string())])
+    };
+    context.pause_or_resume(&context.visitor.caller, PauseTarget::Worker(worker), &place).await
 }

@@ -1,9 +1,11 @@
 //! Failures grouped by type and the fingerprint of their error.
 
+pub(in crate::dashboard) mod open;
+
 use std::collections::BTreeMap;
 
 use windlass::clock::Timestamp;
-use windlass::job::{JobRecord, fingerprint};
+use windlass::job::{JobRecord, error_pattern, fingerprint};
 
 use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::{Moment, line};
@@ -13,7 +15,10 @@ pub(in crate::dashboard) struct Group {
     pub(in crate::dashboard) job_type: String,
     pub(in crate::dashboard) category: &'static str,
     pub(in crate::dashboard) code: Option<String>,
+    /// The message with numbers, ids and paths masked: what the messages of the group have in common.
     pub(in crate::dashboard) message: String,
+    /// The message of the latest.
+    pub(in crate::dashboard) sample: String,
     /// Identifies the group, in forms.
     pub(in crate::dashboard) signature: String,
     pub(in crate::dashboard) count: u64,
@@ -41,7 +46,8 @@ pub(in crate::dashboard) fn group<'a>(
             job_type: job_type.clone(),
             category: error.category.as_str(),
             code: error.code.clone(),
-            message: line(&error.message, 200),
+            message: line(&error_pattern(&error.message), 200),
+            sample: line(&error.message, 200),
             signature: signature.clone(),
             count: 0,
             last: Moment::new(error.at, now),
@@ -55,6 +61,10 @@ pub(in crate::dashboard) fn group<'a>(
         group.count += 1;
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
+    // A single message has nothing in common with others.
+    for group in groups.iter_mut().filter(|group| group.count == 1) {
+        group.message.clone_from(&group.sample);
+    }
     groups.sort_by(|a, b| b.count.cmp(&a.count).then(b.last_at.cmp(&a.last_at)));
     groups
 }

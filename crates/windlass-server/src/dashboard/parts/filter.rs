@@ -8,6 +8,7 @@ use windlass::store::filter::{Filter, Order};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::pages::limits;
+use crate::dashboard::parts::format;
 use crate::dashboard::requests::form::{Fields, address};
 
 /// A filter as given: name and value of each part. Only states occur more than once.
@@ -53,13 +54,18 @@ impl FilterInput {
                 }
             }
             bytes += taken.iter().map(|value| value.len()).sum::<usize>();
-            pairs.extend(taken.into_iter().map(|value| (name, value.to_owned())));
+            pairs.extend(taken.into_iter().map(|value| (name, in_utc(name, value))));
         }
         // Every link on the page contains the whole filter.
         if bytes > limits::ASKED_BYTES_MAX {
             return Err(PageError::invalid("the filter is too long"));
         }
         Ok(FilterInput { pairs })
+    }
+
+    /// The value of a time as a browser's date field shows it, in the visitor's time zone.
+    pub(in crate::dashboard) fn local(&self, name: &str) -> String {
+        shown_locally(self.get(name))
     }
 
     /// The value of a field that occurs once.
@@ -115,6 +121,7 @@ impl FilterInput {
         let mut chips = Vec::new();
         for (place, (name, value)) in self.pairs.iter().enumerate() {
             let others = self.pairs().enumerate().filter(|(at, _)| *at != place).map(|(_, pair)| pair);
+            let name = if *name == "redriven" { "retried as a new job" } else { *name };
             chips.push(FilterChip { name, value: value.clone(), without: address("/jobs", others) });
         }
         chips
@@ -151,6 +158,21 @@ fn split<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     if name == "state" { value.split(',').map(str::trim).collect() } else { vec![value] }
 }
 
+/// A time that was typed without a zone is the visitor's; in links it is in UTC, so that others see the same jobs.
+fn in_utc(name: &str, value: &str) -> String {
+    let is_time = matches!(name, "created_after" | "created_before");
+    let typed = is_time.then(|| format::from_local(value)).flatten();
+    typed.map_or_else(|| value.to_owned(), |at| at.to_string())
+}
+
+/// A time in a URL as a browser's date field shows it; text that is no time stays.
+pub(in crate::dashboard) fn shown_locally(text: &str) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(at) => format::local(at).get(..16).unwrap_or_default().replace(' ', "T"),
+        Err(_) => text.to_owned(),
+    }
+}
+
 fn tag(text: &str) -> Result<(String, String), PageError> {
     let (name, value) =
         text.split_once(':').ok_or_else(|| PageError::invalid("tag: must have the form name:value"))?;
@@ -179,7 +201,7 @@ fn yes_or_no(name: &str, text: &str) -> Result<bool, PageError> {
     }
 }
 
-/// A time as a browser's date field writes it, or in full; always UTC.
+/// A time as a browser's date field writes it, or in full. Without a zone it is in UTC.
 pub(in crate::dashboard) fn moment(name: &str, text: &str) -> Result<Timestamp, PageError> {
     let whole = match text.len() {
         10 => format!("{text}T00:00:00Z"),

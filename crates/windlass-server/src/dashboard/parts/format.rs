@@ -64,6 +64,24 @@ pub(in crate::dashboard) fn clock(at: Timestamp, now: Timestamp) -> String {
     if now.starts_with(day) { format!("{time} UTC") } else { format!("{day} {time} UTC") }
 }
 
+/// A date and a time of day in the visitor's time zone, to the second: `2030-01-31 12:00:00`.
+pub(in crate::dashboard) fn local(at: Timestamp) -> String {
+    let full = zoned(|zone| zone.full_at(at)).unwrap_or_else(|| at.to_string().replace('T', " "));
+    full.get(..19).unwrap_or_default().to_owned()
+}
+
+/// The short name of the visitor's time zone at a time: `UTC`, `CET`.
+pub(in crate::dashboard) fn zone_at(at: Timestamp) -> String {
+    let full = zoned(|zone| zone.full_at(at));
+    full.and_then(|full| full.get(20..).map(str::to_owned)).unwrap_or_else(|| "UTC".to_owned())
+}
+
+/// A date and time without a zone, as a browser's date field writes them: taken in the visitor's time zone. None if it
+/// cannot be read, or if times are in UTC.
+pub(in crate::dashboard) fn from_local(text: &str) -> Option<Timestamp> {
+    zoned(|zone| zone.time_of(text))
+}
+
 /// A message of the store with its times reformatted: time of day, and how far away.
 pub(in crate::dashboard) fn with_moments(text: &str, now: Timestamp) -> String {
     let told = |word: &str| {

@@ -8,10 +8,12 @@ mod ranges;
 use std::time::Duration;
 
 use windlass::clock::Timestamp;
+use windlass::limits::HISTORY_RANGE_MAX;
 use windlass::store::query::history::{History, HistoryRequest, Part, Point};
 
 pub(in crate::dashboard) use self::charts::{BarChart, LineChart};
 pub(in crate::dashboard) use self::heat_map::HeatMap;
+use self::ranges::Compare;
 pub(in crate::dashboard) use self::ranges::{Ranges, Shown};
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
@@ -59,7 +61,16 @@ impl HistoryView {
     ) -> Result<HistoryView, PageError> {
         let shown = Shown::of(query)?;
         let wanted = HistoryRequest { part, range: shown.range, until: shown.until };
-        let history = board.store().history(&visitor.caller, wanted).await?;
+        let mut history = board.store().history(&visitor.caller, wanted.clone()).await?;
+        if let Compare::Earlier(seconds) = shown.compare {
+            // In whole steps, as the time that is shown.
+            let range = history.until.since(history.from);
+            let until = history.until.minus(Duration::from_secs(seconds));
+            let is_kept = board.now().since(until.minus(range)) <= HISTORY_RANGE_MAX;
+            let before = HistoryRequest { range, until: Some(until), ..wanted };
+            let before = board.store().history(&visitor.caller, before).await?;
+            history.previous = is_kept.then_some(before.total);
+        }
         Ok(HistoryView::draw(&history, Ranges::of(&history, &shown, path, board.now()), board.now()))
     }
 
@@ -69,10 +80,10 @@ impl HistoryView {
         HistoryView {
             throughput: charts::throughput(history, &ranges, now),
             failures: charts::failures(history, now),
-            ready: charts::ready(history),
-            waited: charts::latencies(history, "waited", |point| &point.counts.waited),
-            ran: charts::latencies(history, "ran", |point| &point.counts.ran),
-            utilisation: charts::utilisation(history),
+            ready: charts::ready(history, now),
+            waited: charts::latencies((history, now), "waited", |point| &point.counts.waited),
+            ran: charts::latencies((history, now), "ran", |point| &point.counts.ran),
+            utilisation: charts::utilisation(history, now),
             heat: HeatMap::of(history, now),
             compared: history.previous.as_ref().map_or(Vec::new(), |before| compare(&history.total, before)),
             failure_share: format!("{share:.1}%"),

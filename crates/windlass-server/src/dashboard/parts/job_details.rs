@@ -129,7 +129,7 @@ fn add_relations(facts: &mut JobDetails, snapshot: &Snapshot) {
         facts.put("Redrive of", Value::Job(JobLink(old)));
     }
     if let Some(new) = job.details.superseded_by {
-        facts.put("Redriven as", Value::Job(JobLink(new)));
+        facts.put("Retried as", Value::Job(JobLink(new)));
     }
     // The graph shows all of them; a few are enough here.
     for (name, ids) in [("After", &spec.after), ("After any", &spec.after_any)] {

@@ -8,6 +8,7 @@ use windlass::store::query::queues::QueueInfo;
 
 use crate::dashboard::page::PauseView;
 use crate::dashboard::parts::chart;
+use crate::dashboard::parts::failure::open::OpenFailures;
 use crate::dashboard::parts::format::{compact, real, span};
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::middleware::Visitor;
@@ -38,6 +39,7 @@ pub(in crate::dashboard) struct QueueRow {
     pub(in crate::dashboard) retrying: String,
     /// Jobs that failed in the last hour.
     pub(in crate::dashboard) failed: String,
+    /// Whether some of them are open: nobody has retried them.
     pub(in crate::dashboard) is_failing: bool,
     /// Stored dead letters, including redriven ones.
     pub(in crate::dashboard) dead: String,
@@ -51,7 +53,12 @@ pub(in crate::dashboard) struct QueueRow {
 }
 
 /// Queues as rows; bars are relative to the longest queue.
-pub(in crate::dashboard) fn lines(infos: &[QueueInfo], visitor: &Visitor, now: Timestamp) -> Vec<QueueRow> {
+pub(in crate::dashboard) fn lines(
+    infos: &[QueueInfo],
+    visitor: &Visitor,
+    open: &OpenFailures,
+    now: Timestamp,
+) -> Vec<QueueRow> {
     let ready = |info: &QueueInfo| of(info, &[JobState::Scheduled]);
     let fullest = infos.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
     let line = |info: &QueueInfo| {
@@ -74,7 +81,7 @@ pub(in crate::dashboard) fn lines(infos: &[QueueInfo], visitor: &Visitor, now: T
             running: compact(of(info, &[JobState::Running])),
             retrying: compact(of(info, &[JobState::Retrying])),
             failed: compact(failed),
-            is_failing: failed > 0,
+            is_failing: failed > 0 && open.in_queue(&info.name),
             dead: compact(of(info, &[JobState::DeadLetter])),
             oldest: waited.map(span),
             is_late: waited.is_some_and(|waited| waited > LATE),

@@ -1,5 +1,7 @@
 //! Why a job is not running, each reason with what ends it: a button, a link or a command, if the visitor may use it.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use windlass::clock::Timestamp;
 use windlass::job::JobRecord;
@@ -7,7 +9,7 @@ use windlass::store::caller::Permission;
 use windlass::store::documents::config::{Config, PauseScope};
 use windlass::store::query::explain::Reason;
 
-use crate::dashboard::parts::format::with_moments;
+use crate::dashboard::parts::format::{exact, with_moments};
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::job_actions::Allowed;
 use crate::dashboard::requests::middleware::Visitor;
@@ -16,6 +18,8 @@ use crate::dashboard::requests::resume;
 /// Why it is not running.
 pub(in crate::dashboard) struct ReasonView {
     pub(in crate::dashboard) code: &'static str,
+    /// The code in words.
+    pub(in crate::dashboard) word: String,
     pub(in crate::dashboard) message: String,
     pub(in crate::dashboard) reason: Option<String>,
     pub(in crate::dashboard) fix: Option<Fix>,
@@ -32,6 +36,18 @@ pub(in crate::dashboard) enum Fix {
     Link { to: String, label: String },
     /// A command to type.
     Command(String),
+    /// A limit to change: the address of the form, and its fields.
+    Limit { to: String, fields: Vec<LimitField> },
+    /// Cancels the job and submits it again, to run now.
+    Rerun,
+}
+
+/// A number of a limit: field, label, value.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::dashboard) struct LimitField {
+    pub(in crate::dashboard) name: &'static str,
+    pub(in crate::dashboard) label: &'static str,
+    pub(in crate::dashboard) value: String,
 }
 
 /// What the visitor may do about this job.
@@ -40,6 +56,8 @@ pub(in crate::dashboard) struct Means<'a> {
     pub(in crate::dashboard) config: &'a Config,
     pub(in crate::dashboard) allowed: Allowed,
     pub(in crate::dashboard) may_manage: bool,
+    /// Whether no other job depends on it or waits for it.
+    pub(in crate::dashboard) is_alone: bool,
     pub(in crate::dashboard) now: Timestamp,
 }
 
@@ -49,6 +67,7 @@ impl Means<'_> {
         let text = reason.details.get("reason").and_then(Value::as_str).map(str::to_owned);
         ReasonView {
             code: reason.code,
+            word: word(reason.code),
             message: with_moments(&reason.message, self.now),
             reason: text,
             fix: self.fix(job, reason),
@@ -80,7 +99,8 @@ impl Means<'_> {
                 Some(Fix::Command(format!("windlass work {job_type} --queue {queue}{version} -- PROGRAM")))
             }
             "no_worker" | "no_free_slot" => link("/workers".to_owned(), "Workers"),
-            "max_running" | "rate_limited" => self.limit(&reason.details["scope"]),
+            "max_running" | "rate_limited" => self.limit(&reason.details),
+            "not_due" if self.may_manage && self.allowed.cancel && self.is_alone => Some(Fix::Rerun),
             "over_quota" if self.visitor.may(Permission::Administer) => {
                 link("/tenants".to_owned(), "Change the budget")
             }
@@ -102,17 +122,53 @@ impl Means<'_> {
     }
 
     /// The page of the object whose limit is reached, which is named `queue mail` or `type a`.
-    fn limit(&self, scope: &Value) -> Option<Fix> {
-        let (kind, name) = scope.as_str()?.split_once(' ')?;
-        let name = name.split(' ').next().unwrap_or_default();
-        let (to, permission) = match kind {
-            "queue" => (format!("/queues/{}#settings", segment(name)), Permission::Configure),
+    fn limit(&self, details: &Value) -> Option<Fix> {
+        let (kind, whole) = details["scope"].as_str()?.split_once(' ')?;
+        let name = whole.split(' ').next().unwrap_or_default();
+        let (page, permission) = match kind {
+            "queue" => (format!("/queues/{}", segment(name)), Permission::Configure),
             "type" => (format!("/types/{}", segment(name)), Permission::Administer),
-            "tenant" => ("/tenants".to_owned(), Permission::Administer),
+            "tenant" => (format!("/tenants/{}", segment(name)), Permission::Administer),
             _ => return None,
         };
+        // The settings of all tenants are changed in place by those whom they belong to.
+        let is_theirs = kind != "queue" || self.visitor.caller.tenant.is_none();
+        if whole == name && is_theirs && self.visitor.may(permission) {
+            let fields = limit_fields(details);
+            return (!fields.is_empty()).then(|| Fix::Limit { to: format!("{page}/settings"), fields });
+        }
+        let to = if kind == "tenant" { "/tenants".to_owned() } else { format!("{page}#settings") };
         let label = if self.visitor.may(permission) { "Change the limit" } else { "Show the limit" };
         Some(Fix::Link { to, label: label.to_owned() })
+    }
+}
+
+/// The numbers of the limit that a reason names.
+fn limit_fields(details: &Value) -> Vec<LimitField> {
+    let mut fields = Vec::new();
+    if let Some(limit) = details["limit"].as_u64() {
+        fields.push(LimitField { name: "max_running", label: "Max running", value: limit.to_string() });
+    }
+    if let (Some(number), Some(per)) = (details["count"].as_u64(), details["per_ms"].as_u64()) {
+        let per = exact(Duration::from_millis(per));
+        fields.push(LimitField { name: "rate_count", label: "Max starts", value: number.to_string() });
+        fields.push(LimitField { name: "rate_per", label: "within", value: per });
+    }
+    fields
+}
+
+/// The code of a reason in words.
+fn word(code: &str) -> String {
+    match code {
+        "held" => "on hold".to_owned(),
+        "gate_closed" => "processing paused".to_owned(),
+        "max_running" => "limit reached".to_owned(),
+        "rate_limited" => "rate limit".to_owned(),
+        "over_quota" => "over budget".to_owned(),
+        "not_due" => "not due yet".to_owned(),
+        "dependencies_unmet" => "waits for other jobs".to_owned(),
+        "concurrency_key_held" => "concurrency key in use".to_owned(),
+        _ => code.replace('_', " "),
     }
 }
 

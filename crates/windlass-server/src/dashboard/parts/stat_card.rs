@@ -84,15 +84,15 @@ pub(in crate::dashboard) fn tiles(numbers: &StatCards<'_>) -> Vec<StatCard> {
             .to("/jobs?state=running"),
         StatCard::new("Ready", ready, held(numbers), "scheduled").to("/jobs?state=scheduled&order=claim"),
         StatCard::new(
-            "Later",
+            "Delayed/waiting",
             of(&[JobState::Delayed, JobState::Pending, JobState::Waiting]),
-            "delayed, blocked or parked",
+            "for a time, a job or a signal",
             "delayed",
         )
         .to("/jobs?state=delayed,pending,waiting"),
         StatCard::new("Retrying", retrying, retries, "retrying").to("/jobs?state=retrying"),
         StatCard::new(
-            "Held",
+            "On hold",
             of(&[JobState::Suspended, JobState::Created]),
             "suspended or not submitted",
             "suspended",
@@ -110,9 +110,9 @@ fn held(numbers: &StatCards<'_>) -> String {
     match numbers.stats.paused {
         0 => "waiting for a free worker".to_owned(),
         held if gate.is_some_and(|hold| hold.is_active(numbers.now)) => {
-            format!("{} held: processing is paused", compact(held))
+            format!("{} on hold: processing is paused", compact(held))
         }
-        held => format!("{} of them held by pauses", compact(held)),
+        held => format!("{} of them paused", compact(held)),
     }
 }
 

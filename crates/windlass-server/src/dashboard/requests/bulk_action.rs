@@ -154,10 +154,10 @@ impl BulkTarget {
     fn leave_redriven(&mut self, number: u64, is_more: bool) {
         let remark = match (number, is_more) {
             (0, _) => return,
-            (1, false) => "1 was redriven already and is skipped.".to_owned(),
-            (number, false) => format!("{} were redriven already and are skipped.", count(number)),
+            (1, false) => "1 was retried already and is skipped.".to_owned(),
+            (number, false) => format!("{} were retried already and are skipped.", count(number)),
             (number, true) => {
-                format!("More than {} were redriven already and are skipped.", count(number))
+                format!("More than {} were retried already and are skipped.", count(number))
             }
         };
         self.remarks.push(remark);

@@ -3,14 +3,17 @@
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
+use axum::response::Response;
 use subtle::ConstantTimeEq;
 use windlass::settings::patch::SettingsPatch;
+use windlass::store::caller::Caller;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::config::{Config, PauseMode};
 
 use crate::dashboard::page::{Layout, PageError};
 use crate::dashboard::requests::form::{Fields, Query, TOKEN_FIELD, unread};
 use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::requests::undo::{Place, UndoRequest, scope_of};
 use crate::dashboard::{Dashboard, pages::limits};
 
 /// A request for a page.
@@ -68,24 +71,51 @@ impl FromRequest<Dashboard> for FormContext {
 }
 
 impl FormContext {
-    /// Pauses or resumes as the form asks; returns the flash message's name.
+    /// Pauses or resumes as the form asks, as its visitor or in the name of a tenant, and returns to a page.
     pub(in crate::dashboard) async fn pause_or_resume(
         &self,
+        caller: &Caller,
         target: PauseTarget,
-    ) -> Result<&'static str, PageError> {
-        let (store, caller, form) = (self.board.store(), &self.visitor.caller, &self.form);
-        let (is_changed, done) = match form.need("action")? {
-            "pause" => (store.pause(caller, target, pause_of(form)?).await?, "paused"),
-            "resume" => (store.resume(caller, target, form.text("reason")).await?, "unpaused"),
+        place: &Place,
+    ) -> Result<Response, PageError> {
+        let (store, form, now) = (self.board.store(), &self.form, self.board.now());
+        // A form that names a scope resumes it unless it says otherwise.
+        let action = if form.get("scope").is_some() {
+            form.get("action").unwrap_or("resume")
+        } else {
+            form.need("action")?
+        };
+        let is_gate = target == PauseTarget::Gate || matches!(action, "close" | "open");
+        let scope = scope_of(&target, caller);
+        let config = store.config(caller).await?;
+        let before = config.pauses.get(&scope).filter(|pause| pause.is_active(now));
+        let (is_changed, before, done) = match action {
+            "pause" | "close" => {
+                let done = if is_gate { "closed" } else { "paused" };
+                (store.pause(caller, target, pause_of(form)?).await?, None, done)
+            }
+            "resume" | "open" => {
+                let done = if is_gate { "opened" } else { "unpaused" };
+                (store.resume(caller, target, form.text("reason")).await?, before, done)
+            }
             _ => return Err(PageError::invalid("unknown action")),
         };
-        Ok(if is_changed { done } else { "unchanged" })
+        // A pause that replaces another one: undoing it would not bring the other one back.
+        let undo = UndoRequest::of_pause((&scope, before), place, now);
+        Ok(place.after(if is_changed { done } else { "unchanged" }, Some(&undo)))
     }
 
-    /// Saves settings; returns the flash message's name.
-    pub(in crate::dashboard) async fn save(&self, patch: SettingsPatch) -> Result<&'static str, PageError> {
+    /// Saves settings and returns to their page, or to the one that the form names.
+    pub(in crate::dashboard) async fn save(
+        &self,
+        patch: SettingsPatch,
+        (to, place): (&str, Place),
+        private: &[&str],
+    ) -> Result<Response, PageError> {
         let done = self.board.store().configure(&self.visitor.caller, patch).await?;
-        Ok(if done.is_changed { "saved" } else { "unchanged" })
+        let undo = UndoRequest::of_settings(to, &self.form, private);
+        let place = self.form.get("back").map_or(place, |back| Place::read(Some(back)));
+        Ok(place.after(if done.is_changed { "saved" } else { "unchanged" }, undo.as_ref()))
     }
 }
 

@@ -9,9 +9,11 @@ use windlass::store::command::redrive::Redrive;
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
+use crate::dashboard::pages::jobs::graph;
 use crate::dashboard::requests::context::FormContext;
 use crate::dashboard::requests::form::{Fields, address};
 use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::requests::undo::{Place, UndoRequest};
 
 /// The possible actions in a job's state.
 #[allow(clippy::struct_excessive_bools, reason = "each is a button of its own")]
@@ -102,14 +104,21 @@ pub(in crate::dashboard) async fn act(
             let new = store.redrive(caller, id, how).await?;
             return Ok(back(new.id, "redriven"));
         }
+        "rerun" => return rerun(&board, &visitor, id).await,
         "delete" => {
             store.delete(caller, id).await?;
             return Ok(Redirect::to("/jobs?done=deleted").into_response());
         }
         _ => return Err(PageError::invalid("unknown action")),
     };
+    let before = if done == "priority" { store.job(caller, id).await? } else { None };
     let acted = store.act(caller, id, act).await?;
-    Ok(back(id, if acted.is_changed { done } else { "unchanged" }))
+    let undo = before.map(|job| {
+        let value = job.priority.value().to_string();
+        UndoRequest::new(format!("/jobs/{id}/act"), &[("action", "priority"), ("value", &value)])
+    });
+    let place = Place::new(format!("/jobs/{id}"), &[]);
+    Ok(place.after(if acted.is_changed { done } else { "unchanged" }, undo.as_ref()))
 }
 
 /// The payload of a form: JSON, as it was typed.
@@ -119,6 +128,25 @@ pub(in crate::dashboard) fn edited_payload(text: &str) -> Result<Payload, PageEr
     checked.map_err(|error| PageError::invalid(format!("payload: is not JSON: {error}")))?;
     // Browsers send line ends as CR LF.
     Ok(Payload::json(text.replace("\r\n", "\n")))
+}
+
+/// Cancels a job that is not due and submits it again, without its delay.
+async fn rerun(board: &Dashboard, visitor: &Visitor, id: JobId) -> Result<Response, PageError> {
+    let (store, caller) = (board.store(), &visitor.caller);
+    let missing = || PageError::not_found(format!("no job {id}"));
+    let job = store.job(caller, id).await?.ok_or_else(missing)?;
+    let is_related = job.parent.is_some() || graph::load(board, visitor, &job, &[]).await?.is_some();
+    if is_related {
+        return Err(PageError::conflict("other jobs depend on this one: cancelling it would affect them"));
+    }
+    if !matches!(job.state, JobState::Delayed | JobState::Retrying) {
+        return Err(PageError::conflict("the job is due already"));
+    }
+    store
+        .act(caller, id, ActionRequest::Cancel { reason: Some("submitted again to run now".into()) })
+        .await?;
+    let new = store.redrive(caller, id, Redrive { only_once: true, ..Redrive::default() }).await?;
+    Ok(back(new.id, "rerun"))
 }
 
 async fn signal(

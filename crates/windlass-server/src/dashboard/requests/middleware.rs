@@ -13,6 +13,7 @@ use windlass::store::read_source::ReadSource;
 use crate::dashboard::page::{self, PageError};
 use crate::dashboard::pages::sign_in::within;
 use crate::dashboard::parts::format::in_zone;
+use crate::dashboard::requests::partial;
 use crate::dashboard::requests::preferences::Preferences;
 use crate::dashboard::{Dashboard, requests::flash, requests::session};
 use crate::http::request::auth::names_this_machine;
@@ -37,6 +38,8 @@ pub(in crate::dashboard) struct Visitor {
     pub(in crate::dashboard) preferences: Preferences,
     /// `light`, `dark`, or empty for the system's setting.
     pub(in crate::dashboard) theme: &'static str,
+    /// The address at which this browser reaches the server, such as `http://127.0.0.1:7788`.
+    pub(in crate::dashboard) origin: String,
     /// The state of the change counter when the page was requested; see
     /// [`Live::seen`](crate::dashboard::requests::refresh::Live::seen).
     pub(in crate::dashboard) seen: u64,
@@ -75,7 +78,9 @@ pub(in crate::dashboard) async fn guard(
             let (source, is_safe) = (ReadSource::of(&visitor.caller), request.method().is_safe());
             let room = board.0.app.bodies().room(Some(&source));
             let zone = visitor.preferences.zone.clone();
-            let mut response = in_zone(zone, source.scope(next.run(request))).await;
+            let known = partial::Known::of(request.headers()).filter(|_| is_safe);
+            let response = in_zone(zone, source.scope(next.run(request))).await;
+            let mut response = partial::changed(response, known).await;
             if is_action {
                 seal_what_was_done(response.headers_mut(), &visitor);
             }
@@ -129,7 +134,15 @@ fn is_open(path: &str) -> bool {
 fn nobody(theme: &'static str) -> Visitor {
     let caller = Caller::new("", Role::Viewer, None);
     let preferences = Preferences::default();
-    Visitor { caller, form_token: String::new(), is_local: false, preferences, theme, seen: 0 }
+    Visitor {
+        caller,
+        form_token: String::new(),
+        is_local: false,
+        preferences,
+        theme,
+        origin: String::new(),
+        seen: 0,
+    }
 }
 
 /// Redirects a page to sign-in; returns 401 to a script.
@@ -187,13 +200,14 @@ pub(in crate::dashboard) async fn identify(
     let theme = theme(headers);
     let preferences = Preferences::of(headers);
     let seen = board.0.live.seen(board.store());
+    let origin = origin(board, headers);
     if !board.store().has_keys().await? {
         if !board.0.app.is_loopback() {
             return Ok(None);
         }
         let form_token = board.0.local_token.clone();
         let caller = Caller::local();
-        return Ok(Some(Visitor { caller, form_token, is_local: true, preferences, theme, seen }));
+        return Ok(Some(Visitor { caller, form_token, is_local: true, preferences, theme, origin, seen }));
     }
     let name = session::cookie_name(board.0.is_secure);
     let token = session::read_cookie(headers, name);
@@ -202,7 +216,12 @@ pub(in crate::dashboard) async fn identify(
     };
     let caller = board.store().authenticate(&session.secret).await?;
     let form_token = session.form_token;
-    Ok(caller.map(|caller| Visitor { caller, form_token, is_local: false, preferences, theme, seen }))
+    Ok(caller.map(|caller| Visitor { caller, form_token, is_local: false, preferences, theme, origin, seen }))
+}
+
+fn origin(board: &Dashboard, headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or("localhost");
+    format!("{}://{host}", if board.0.is_secure { "https" } else { "http" })
 }
 
 fn theme(headers: &HeaderMap) -> &'static str {

@@ -1,15 +1,16 @@
 //! Pauses of processing: for all jobs, for a tenant or for a type.
 
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use windlass::job::{JobType, Tenant};
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::command::pause::PauseTarget;
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::requests::context::FormContext;
-use crate::dashboard::requests::form::{Fields, address};
+use crate::dashboard::requests::form::Fields;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
+use crate::dashboard::requests::undo::Place;
 
 /// What a form pauses or resumes, and as which caller: a tenant, a type, or a type of one tenant.
 fn target(form: &Fields, visitor: &Visitor) -> Result<(PauseTarget, Caller), PageError> {
@@ -25,22 +26,9 @@ fn target(form: &Fields, visitor: &Visitor) -> Result<(PauseTarget, Caller), Pag
 }
 
 /// `POST /gate`
-pub(in crate::dashboard) async fn act(
-    FormContext { board, visitor, form }: FormContext,
-) -> Result<Response, PageError> {
-    let store = board.store();
-    let (target, caller) = target(&form, &visitor)?;
-    let (is_changed, done) = match form.need("action")? {
-        "close" => {
-            let pause =
-                Pause { reason: form.text("reason"), expires: form.duration("expires")?, ..Pause::default() };
-            (store.pause(&caller, target, pause).await?, "closed")
-        }
-        "open" => (store.resume(&caller, target, form.text("reason")).await?, "opened"),
-        _ => return Err(PageError::invalid("unknown action")),
-    };
-    let done = if is_changed { done } else { "unchanged" };
-    let part = ["tenant", "type"].into_iter().filter_map(|name| Some((name, form.text(name)?)));
-    let to = address("/settings", [("done", done.to_owned())].into_iter().chain(part));
-    Ok(Redirect::to(&to).into_response())
+pub(in crate::dashboard) async fn act(context: FormContext) -> Result<Response, PageError> {
+    let (target, caller) = target(&context.form, &context.visitor)?;
+    let part = ["tenant", "type"].into_iter().filter_map(|name| Some((name, context.form.get(name)?)));
+    let place = Place::new("/settings", &part.collect::<Vec<_>>());
+    context.pause_or_resume(&caller, target, &place).await
 }

@@ -1,7 +1,7 @@
 //! Who can resume a pause, and how. A tenant's own pause of a queue or type belongs to that tenant, and an admin resumes it
 //! in that tenant's name. Lists of pauses share one form; its scope field selects the pause.
 
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use windlass::job::{JobId, Tenant};
 use windlass::store::caller::{Caller, Permission};
 use windlass::store::command::pause::PauseTarget;
@@ -11,6 +11,7 @@ use crate::dashboard::page::PageError;
 use crate::dashboard::requests::context::FormContext;
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::middleware::Visitor;
+use crate::dashboard::requests::undo::Place;
 
 /// Whether the visitor's button on the page of a queue or type resumes this pause: for an admin the pause of all tenants,
 /// for others their own tenant's.
@@ -51,10 +52,9 @@ pub(in crate::dashboard) fn speaking_for(
     Ok(Caller { tenant, ..caller })
 }
 
-/// `POST /resume`
-pub(in crate::dashboard) async fn act(
-    FormContext { board, visitor, form }: FormContext,
-) -> Result<Response, PageError> {
+/// `POST /resume`: ends the pause of a scope; as the undoing of that, begins it again.
+pub(in crate::dashboard) async fn act(context: FormContext) -> Result<Response, PageError> {
+    let (form, visitor) = (&context.form, &context.visitor);
     let scope: PauseScope =
         serde_json::from_str(form.need("scope")?).map_err(|_| PageError::invalid("scope: is invalid"))?;
     let own_page = match &scope {
@@ -69,16 +69,15 @@ pub(in crate::dashboard) async fn act(
         PauseScope::Queue { queue, tenant } => (PauseTarget::Queue(queue), tenant),
         PauseScope::Worker(worker) => (PauseTarget::Worker(worker), None),
     };
-    let caller = speaking_for(&visitor, tenant)?;
-    let is_changed = board.store().resume(&caller, target, form.text("reason")).await?;
+    let caller = speaking_for(visitor, tenant)?;
     // From the reasons on a job's page.
     let job: Option<JobId> = form.get("job").and_then(|id| id.parse().ok());
-    let job_page = job.map(|id| format!("/jobs/{id}"));
-    let to = match form.get("from") {
-        Some("settings") => "/settings",
-        Some("own") => own_page.as_str(),
-        _ => job_page.as_deref().unwrap_or("/"),
+    let place = match (form.get("back"), form.get("from"), job) {
+        (Some(back), ..) => Place::read(Some(back)),
+        (_, Some("settings"), _) => Place::new("/settings", &[]),
+        (_, Some("own"), _) => Place::new(own_page, &[]),
+        (.., Some(job)) => Place::new(format!("/jobs/{job}"), &[]),
+        _ => Place::new("/", &[]),
     };
-    let done = if is_changed { "unpaused" } else { "unchanged" };
-    Ok(Redirect::to(&format!("{to}?done={done}")).into_response())
+    context.pause_or_resume(&caller, target, &place).await
 }

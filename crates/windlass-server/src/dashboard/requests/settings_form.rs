@@ -1,8 +1,11 @@
 //! Settings forms: only changed fields are saved. Every field is sent with the value the page showed, as `was_…`; if both
 //! are equal the setting is not changed, even if another person changed it meanwhile.
 
+pub(in crate::dashboard) mod fields;
+
 use std::time::Duration;
 
+use windlass::settings::Rate;
 use windlass::settings::patch::{Field, RetentionPatch};
 
 use crate::dashboard::page::PageError;
@@ -35,6 +38,28 @@ pub(in crate::dashboard) fn number(form: &Fields, name: &str) -> Result<Field<u6
 /// Parses the number in a field.
 pub(in crate::dashboard) fn parse_integer(name: &str, text: &str) -> Result<u64, PageError> {
     text.parse().map_err(|_| PageError::invalid(format!("{name}: `{text}` is not a whole number")))
+}
+
+/// A rate; number and period belong together.
+pub(in crate::dashboard) fn rate(
+    form: &Fields,
+    [count, per]: [&str; 2],
+    label: &str,
+) -> Result<Field<Rate>, PageError> {
+    if !is_touched(form, count) && !is_touched(form, per) {
+        return Ok(Field::Keep);
+    }
+    let number = form.get(count).map(|text| parse_integer(count, text)).transpose()?;
+    match (number, form.duration(per)?) {
+        (Some(number), Some(per)) => Ok(Field::Set(Rate::new(number, per))),
+        (Some(_), None) => {
+            Err(PageError::invalid(format!("{label}: the period is missing, such as 1s or 1m")))
+        }
+        (None, Some(_)) if !is_touched(form, count) => {
+            Err(PageError::invalid(format!("{label}: the number is missing")))
+        }
+        (None, _) => Ok(Field::Clear),
+    }
 }
 
 /// A duration.

@@ -3,36 +3,19 @@
 
 use axum::extract::Path;
 use axum::response::Response;
-use windlass::job::{JobState, Priority, RetryPolicy};
+use windlass::job::{Priority, RetryPolicy};
 use windlass::settings::TypeSettings;
 use windlass::settings::patch::{Field, SettingsPatch, TimeoutsPatch, TypePatch};
 use windlass::settings::preview::ProposedLimit;
 use windlass::store::documents::minute_stats::Minute;
 
-use super::{back, name_of};
+use super::{name_of, place};
 use crate::dashboard::page::PageError;
 use crate::dashboard::pages::queues::limit_preview::{PreviewView, of_limit};
-use crate::dashboard::pages::queues::{plain, rate};
-use crate::dashboard::parts::format::exact;
 use crate::dashboard::requests::context::FormContext;
-use crate::dashboard::requests::form::Fields;
+use crate::dashboard::requests::form::{Fields, segment};
+use crate::dashboard::requests::settings_form::fields::{SettingGroup, kept, number, rate, retries, times};
 use crate::dashboard::requests::settings_form::{self, is_touched, parse_integer};
-
-/// A field of the form.
-pub(in crate::dashboard) struct SettingField {
-    pub(in crate::dashboard) name: String,
-    pub(in crate::dashboard) label: String,
-    pub(in crate::dashboard) value: String,
-    /// What applies if it is empty.
-    pub(in crate::dashboard) otherwise: &'static str,
-    pub(in crate::dashboard) is_number: bool,
-}
-
-/// Fields that belong together.
-pub(in crate::dashboard) struct SettingGroup {
-    pub(in crate::dashboard) title: &'static str,
-    pub(in crate::dashboard) fields: Vec<SettingField>,
-}
 
 /// The settings of a type as form values.
 pub(in crate::dashboard) struct TypeSettingsView {
@@ -42,65 +25,21 @@ pub(in crate::dashboard) struct TypeSettingsView {
     pub(in crate::dashboard) preview: PreviewView,
 }
 
-fn text(name: &str, label: &str, value: Option<String>, otherwise: &'static str) -> SettingField {
-    let (name, label) = (name.to_owned(), label.to_owned());
-    SettingField { name, label, value: value.unwrap_or_default(), otherwise, is_number: false }
-}
-
-fn number(name: &str, label: &str, value: Option<u64>, otherwise: &'static str) -> SettingField {
-    SettingField { is_number: true, ..text(name, label, value.map(|value| value.to_string()), otherwise) }
-}
-
 impl TypeSettingsView {
     pub(in crate::dashboard) fn of(settings: &TypeSettings, hour: &[Minute]) -> TypeSettingsView {
-        let (retry, timeouts) = (settings.retry.as_ref(), &settings.timeouts);
-        let limits = vec![
-            number("max_running", "Running at once", settings.max_running, "no limit"),
-            number("rate_count", "Starts, at most", settings.rate.map(|rate| rate.count), "no limit"),
-            text("rate_per", "within", settings.rate.map(|rate| exact(rate.per)), "such as 1s, 1m"),
-        ];
-        let attempts = retry.map(|retry| u64::from(retry.max_attempts));
-        let retries = vec![
-            number("attempts", "Attempts, with the first", attempts, "3"),
-            text("initial_delay", "First retry after", retry.map(|retry| exact(retry.initial_delay)), "1s"),
-            text(
-                "max_delay",
-                "Longest time between retries",
-                retry.map(|retry| exact(retry.max_delay)),
-                "1h",
-            ),
-            text("priority", "Priority", settings.priority.map(|value| value.to_string()), "normal"),
-        ];
-        let times = vec![
-            text("execution", "An attempt may take", timeouts.execution.map(exact), "queue's or 5m"),
-            text(
-                "max_execution",
-                "No job may ask for more than",
-                timeouts.max_execution.map(exact),
-                "no limit",
-            ),
-            text("lease", "Lost without a heartbeat for", timeouts.lease.map(exact), "queue's or 1m"),
-            text("start", "Must start within", timeouts.start.map(exact), "no limit"),
-            text("lifetime", "Must be over within", timeouts.lifetime.map(exact), "queue's or 7d"),
-        ];
-        let kept = JobState::FINAL.map(|state| {
-            let value = settings.retention.of(state).map(exact);
-            text(
-                &format!("retention_{state}"),
-                &format!("Keep {} for", plain(state)),
-                value,
-                "queue's or server's",
-            )
-        });
+        let running = number("max_running", "Max running", settings.max_running, "no limit")
+            .hinted("jobs that run at once, on all workers");
+        let starts = rate(["rate_count", "rate_per"], "Max starts", settings.rate, "no limit");
+        let limits = [running].into_iter().chain(starts).collect();
         let limit = ProposedLimit { max_running: settings.max_running, rate: settings.rate };
         let event = |name: &Option<String>| name.clone().unwrap_or_default();
         let events = (event(&settings.success_event), event(&settings.exhausted_event));
         TypeSettingsView {
             groups: vec![
                 SettingGroup { title: "Limits", fields: limits },
-                SettingGroup { title: "Retries", fields: retries },
-                SettingGroup { title: "Times", fields: times },
-                SettingGroup { title: "After the end", fields: kept.into() },
+                retries(settings.retry.as_ref(), settings.priority.map(|value| value.to_string())),
+                times(&settings.timeouts, "queue's or "),
+                kept(&settings.retention, "queue's or server's"),
             ],
             events: (events != (String::new(), String::new())).then_some(events),
             preview: of_limit(&limit, hour),
@@ -113,7 +52,10 @@ impl TypeSettingsView {
 }
 
 /// The retry policy: fields that are not touched stay; without any of its values there is none.
-fn retry(form: &Fields, current: Option<&RetryPolicy>) -> Result<Field<RetryPolicy>, PageError> {
+pub(in crate::dashboard) fn retry(
+    form: &Fields,
+    current: Option<&RetryPolicy>,
+) -> Result<Field<RetryPolicy>, PageError> {
     let names = ["attempts", "initial_delay", "max_delay"];
     if !names.iter().any(|name| is_touched(form, name)) {
         return Ok(Field::Keep);
@@ -137,7 +79,7 @@ fn retry(form: &Fields, current: Option<&RetryPolicy>) -> Result<Field<RetryPoli
     Ok(Field::Set(policy))
 }
 
-fn priority(form: &Fields) -> Result<Field<Priority>, PageError> {
+pub(in crate::dashboard) fn priority(form: &Fields) -> Result<Field<Priority>, PageError> {
     settings_form::field(form, "priority", |text| {
         text.parse().map_err(|problem| PageError::invalid(format!("priority: {problem}")))
     })
@@ -154,7 +96,7 @@ pub(in crate::dashboard) async fn configure(
     let current = config.types.get(&job_type).and_then(|settings| settings.retry.as_ref());
     let patch = TypePatch {
         max_running: settings_form::number(form, "max_running")?,
-        rate: rate(form)?,
+        rate: settings_form::rate(form, ["rate_count", "rate_per"], "max starts")?,
         retry: retry(form, current)?,
         priority: priority(form)?,
         timeouts: Field::Set(TimeoutsPatch {
@@ -167,7 +109,8 @@ pub(in crate::dashboard) async fn configure(
         retention: settings_form::retention(form)?,
         ..TypePatch::default()
     };
-    Ok(back(&name, context.save(SettingsPatch::Type(job_type, patch)).await?))
+    let to = format!("/types/{}/settings", segment(&name));
+    context.save(SettingsPatch::Type(job_type, patch), (&to, place(&name)), &[]).await
 }
 
 #[cfg(test)]

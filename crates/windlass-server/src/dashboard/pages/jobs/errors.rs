@@ -52,6 +52,8 @@ struct ErrorsPage {
     groups: Vec<ErrorGroup>,
     groups_more: usize,
     read: String,
+    /// How many jobs of an error its versions are from.
+    sampled: usize,
     has_more: bool,
     can_redrive: bool,
 }
@@ -88,6 +90,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         groups,
         groups_more,
         read: count(jobs.len() as u64),
+        sampled: limits::ERROR_VERSIONS_SAMPLED,
         has_more,
         can_redrive: visitor.may(Permission::ManageJob),
     };

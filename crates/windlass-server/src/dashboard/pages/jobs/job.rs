@@ -16,7 +16,7 @@ use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::jobs::graph::{self, Drawing};
 use crate::dashboard::parts::children::{self, Children};
 use crate::dashboard::parts::components::{JobLink, Pill, priority_name};
-use crate::dashboard::parts::format::{Moment, bytes, line};
+use crate::dashboard::parts::format::{Moment, bytes, line, local};
 use crate::dashboard::parts::job_audit::{self, JobAudit};
 use crate::dashboard::parts::job_details::{Detail, Value, facts};
 use crate::dashboard::parts::json_view::Shown;
@@ -167,7 +167,8 @@ pub(in crate::dashboard) async fn page(
         if may_read { checkpoints(board, visitor, job).await? } else { Default::default() };
     let waterfall = time_axis(board, visitor, &snapshot, &attempts, (&family.jobs, &logs)).await?;
     let (allowed, may_manage) = (Allowed::in_state_of(job), visitor.caller.require_manage(job, spec).is_ok());
-    let means = Means { visitor, config, allowed, may_manage, now };
+    let is_alone = drawing.is_none() && family.jobs.is_empty() && job.parent.is_none();
+    let means = Means { visitor, config, allowed, may_manage, is_alone, now };
     let title = format!("{} {}", job.lane.job_type, crate::dashboard::parts::format::short(&id));
     let layout = context.layout("jobs", title);
     let layout = if may_manage && (allowed.resume || allowed.withdraw) {
@@ -357,9 +358,9 @@ async fn logs(
 }
 
 fn log_view((number, line): (u64, LogLine), now: Timestamp) -> LogView {
-    let (at, today) = (line.at.to_string(), now.to_string());
+    let (at, today, millis) = (local(line.at), local(now), line.at.as_millis().rem_euclid(1_000));
     let is_today = at.get(..10) == today.get(..10);
-    let shown = if is_today { at.get(11..23) } else { at.get(..23) };
+    let shown = if is_today { at.get(11..) } else { at.get(..) };
     let is_cut = line.text.len() > limits::LINE_CHARS_SHOWN;
     let mut text = line.text;
     if is_cut {
@@ -368,7 +369,7 @@ fn log_view((number, line): (u64, LogLine), now: Timestamp) -> LogView {
     LogView {
         number,
         when: line.at,
-        at: shown.unwrap_or_default().replace('T', " "),
+        at: format!("{}.{millis:03}", shown.unwrap_or_default()),
         attempt: line.attempt,
         text,
     }

@@ -289,7 +289,8 @@ pub(in crate::dashboard) async fn save(
         }
         (None, Some(_)) => return Err(PageError::conflict("this schedule was deleted meanwhile")),
     };
-    let job = NewJob { tenant: Some(tenant.clone()), ..job_fields(&form, base)? };
+    let payload = edited_payload(form.all("payload").next().unwrap_or_default())?;
+    let job = NewJob { tenant: Some(tenant.clone()), payload, ..job_fields(&form, base)? };
     let new = NewSchedule {
         missed: choice(&form, "missed", [CatchUp::Once, CatchUp::Skip, CatchUp::All], missed_word)?,
         overlap: choice(&form, "overlap", [Overlap::Allow, Overlap::Skip, Overlap::Cancel], overlap_word)?,

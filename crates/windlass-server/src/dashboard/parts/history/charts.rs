@@ -9,7 +9,7 @@ use windlass::store::query::history::{History, Point};
 
 use super::ranges::{Ranges, short};
 use crate::dashboard::parts::chart::{bad, ceiling, ended};
-use crate::dashboard::parts::format::{at_most, compact, count, percent, real, span};
+use crate::dashboard::parts::format::{at_most, compact, count, percent, real, span, zone_at};
 
 /// The width of a drawing.
 const WIDTH: f64 = 600.0;
@@ -76,6 +76,8 @@ pub(in crate::dashboard) struct LineChart {
     pub(in crate::dashboard) label: String,
     /// Whether there is nothing to draw.
     pub(in crate::dashboard) is_empty: bool,
+    /// What each step shows, one after the other, separated by `|`; a script shows the one that is pointed at.
+    pub(in crate::dashboard) values: String,
 }
 
 /// When each point begins.
@@ -105,8 +107,10 @@ pub(super) fn throughput(history: &History, ranges: &Ranges, now: Timestamp) -> 
         let x = real(place as u64) * width;
         let when = short(at, length);
         let title = format!(
-            "{when} UTC: {} completed, {} retried, {failed} failed",
-            counts.completed, counts.retried
+            "{when} {}: {} completed, {} retried, {failed} failed",
+            zone_at(at),
+            counts.completed,
+            counts.retried
         );
         Bar {
             x: format!("{x:.2}"),
@@ -114,7 +118,7 @@ pub(super) fn throughput(history: &History, ranges: &Ranges, now: Timestamp) -> 
             blocks,
             title,
             is_now: at.plus(history.step) > now,
-            zoom: ranges.around(at, history.step),
+            zoom: ranges.around(at, history, now),
         }
     });
     let sum = &history.total.counts;
@@ -153,11 +157,12 @@ pub(super) fn failures(history: &History, now: Timestamp) -> LineChart {
     let all = share(&history.total).unwrap_or(0.0);
     let label = format!("{all:.1} percent of attempts failed; {highest:.0} percent in the worst step");
     let line = Line::filled("k-failed", &shares, top, history.points.len());
-    chart(history, vec![line], (format!("{top:.0}%"), format!("{:.0}%", top / 2.0)), label)
+    let values = values((history, now), |point| share(point).map(|share| format!("{share:.1}%")));
+    chart(history, vec![line], (format!("{top:.0}%"), format!("{:.0}%", top / 2.0)), (label, values))
 }
 
 /// How many jobs were ready: the most of each step.
-pub(super) fn ready(history: &History) -> LineChart {
+pub(super) fn ready(history: &History, now: Timestamp) -> LineChart {
     let level = |point: &Point| (point.ready.samples > 0).then(|| real(point.ready.max));
     let levels: Vec<Option<f64>> = history.points.iter().map(level).collect();
     let most = history.total.ready.max;
@@ -165,22 +170,25 @@ pub(super) fn ready(history: &History) -> LineChart {
     let average = history.total.ready.average().unwrap_or(0.0);
     let label = format!("At most {} jobs were ready, {average:.0} on average", count(most));
     let line = Line::filled("k-ready", &levels, real(top), history.points.len());
-    chart(history, vec![line], (compact(top), compact(top / 2)), label)
+    let values = values((history, now), |point| (point.ready.samples > 0).then(|| count(point.ready.max)));
+    chart(history, vec![line], (compact(top), compact(top / 2)), (label, values))
 }
 
 /// The share of the workers' slots in use.
-pub(super) fn utilisation(history: &History) -> Option<LineChart> {
+pub(super) fn utilisation(history: &History, now: Timestamp) -> Option<LineChart> {
     let average = history.total.utilisation()? * 100.0;
     let shares: Vec<Option<f64>> =
         history.points.iter().map(|point| point.utilisation().map(|share| share * 100.0)).collect();
     let label = format!("{average:.0} percent of the workers' slots were in use on average");
     let line = Line::filled("k-used", &shares, 100.0, history.points.len());
-    Some(chart(history, vec![line], ("100%".to_owned(), "50%".to_owned()), label))
+    let share = |point: &Point| point.utilisation().map(|share| format!("{:.0}%", share * 100.0));
+    let values = values((history, now), share);
+    Some(chart(history, vec![line], ("100%".to_owned(), "50%".to_owned()), (label, values)))
 }
 
 /// The median, 95th and 99th percentile of a duration.
 pub(super) fn latencies(
-    history: &History,
+    (history, now): (&History, Timestamp),
     verb: &str,
     of: impl Fn(&Point) -> &LatencyHistogram,
 ) -> LineChart {
@@ -201,7 +209,11 @@ pub(super) fn latencies(
         said(0.95),
         said(0.99)
     );
-    chart(history, lines.into(), (span(top), span(top / 2)), label)
+    let values = values((history, now), |point| {
+        let each = quantiles.iter().map(|(_, _, share)| of(point).percentile(*share).map(at_most));
+        Some(each.collect::<Option<Vec<String>>>()?.join(" · "))
+    });
+    chart(history, lines.into(), (span(top), span(top / 2)), (label, values))
 }
 
 /// The next round duration, so that half of it is one as well.
@@ -212,9 +224,24 @@ fn round_up(time: Duration) -> Duration {
     Duration::from_millis(ceiling(millis.div_ceil(unit)).saturating_mul(unit))
 }
 
-fn chart(history: &History, lines: Vec<Line>, (top, half): (String, String), label: String) -> LineChart {
+/// What each step shows, with its time; empty for a step without a value.
+fn values((history, now): (&History, Timestamp), value: impl Fn(&Point) -> Option<String>) -> String {
+    let length = history.until.since(history.from);
+    let steps = begins(history).zip(&history.points).map(|(at, point)| {
+        let value = value(point).filter(|_| at <= now);
+        value.map_or(String::new(), |value| format!("{} {value}", short(at, length)))
+    });
+    steps.collect::<Vec<_>>().join("|")
+}
+
+fn chart(
+    history: &History,
+    lines: Vec<Line>,
+    (top, half): (String, String),
+    (label, values): (String, String),
+) -> LineChart {
     let is_empty = lines.iter().all(|line| line.path.is_empty());
-    LineChart { lines, top, half, axis: Axis::of(history), label, is_empty }
+    LineChart { lines, top, half, axis: Axis::of(history), label, is_empty, values }
 }
 
 impl Line {

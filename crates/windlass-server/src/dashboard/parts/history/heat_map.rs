@@ -7,7 +7,7 @@ use windlass::store::query::history::History;
 
 use super::charts::begins;
 use super::ranges::short;
-use crate::dashboard::parts::format::{at_most, real, span};
+use crate::dashboard::parts::format::{at_most, real, span, zone_at};
 
 /// Columns at most: more would make the page large and cannot be told apart on a phone.
 const COLUMNS_MAX: usize = 40;
@@ -76,8 +76,9 @@ impl HeatMap {
                     y: format!("{:.1}", 100.0 - real((row - first + 1) as u64) * height),
                     shade: format!("{shade:.2}"),
                     title: format!(
-                        "{} UTC, {}: {} runs",
+                        "{} {}, {}: {} runs",
                         short(*at, length),
+                        zone_at(*at),
                         at_most(edges[row]),
                         column[row]
                     ),

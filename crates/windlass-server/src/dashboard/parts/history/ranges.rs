@@ -7,7 +7,7 @@ use windlass::limits::{HISTORY_RANGE_MAX, HISTORY_RANGE_MIN};
 use windlass::store::query::history::History;
 
 use crate::dashboard::page::PageError;
-use crate::dashboard::parts::format::{exact, span};
+use crate::dashboard::parts::format::{exact, local, span, zone_at};
 use crate::dashboard::requests::form::{Fields, address};
 
 const MINUTE: u64 = 60;
@@ -45,6 +45,35 @@ const PARTS: [u64; 12] = [
 pub(in crate::dashboard) struct Shown {
     pub(super) range: Duration,
     pub(super) until: Option<Timestamp>,
+    pub(super) compare: Compare,
+}
+
+/// What a time is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compare {
+    /// The time of the same length before.
+    Before,
+    /// The same time so many seconds earlier: a day or a week.
+    Earlier(u64),
+}
+
+/// What a time can be compared with, as a URL names it and in words.
+const COMPARED: [(&str, Compare, &str); 3] = [
+    ("", Compare::Before, "the time before"),
+    ("day", Compare::Earlier(DAY), "a day before"),
+    ("week", Compare::Earlier(7 * DAY), "a week before"),
+];
+
+impl Compare {
+    fn word(self) -> &'static str {
+        COMPARED.iter().find(|(_, compare, _)| *compare == self).map_or("", |(word, ..)| word)
+    }
+
+    fn of(query: &Fields) -> Result<Compare, PageError> {
+        let word = query.get("compare").unwrap_or_default();
+        let found = COMPARED.iter().find(|(known, ..)| *known == word).map(|(_, compare, _)| *compare);
+        found.ok_or_else(|| PageError::invalid("compare: must be day or week"))
+    }
 }
 
 impl Shown {
@@ -56,7 +85,7 @@ impl Shown {
         }
         let until = query.get("until").map(str::parse::<Timestamp>).transpose();
         let until = until.map_err(|problem| PageError::invalid(format!("until: {problem}")))?;
-        Ok(Shown { range, until })
+        Ok(Shown { range, until, compare: Compare::of(query)? })
     }
 }
 
@@ -87,17 +116,38 @@ pub(in crate::dashboard) struct Ranges {
     pub(in crate::dashboard) what: String,
     /// `per minute`, `per 10m`.
     pub(in crate::dashboard) step: String,
-    /// The length in words, for comparing with the time before.
-    pub(in crate::dashboard) length: String,
-    /// The path of the page, for links to other times.
+    /// What it can be compared with.
+    pub(in crate::dashboard) compare: Vec<RangeLink>,
+    /// For links to other times.
+    to: Links,
+}
+
+/// Makes links to other times of a page.
+struct Links {
     path: String,
+    compare: &'static str,
+}
+
+impl Links {
+    fn to(&self, range: Duration, until: Option<Timestamp>) -> String {
+        let until = until.map(|until| ("until", until.to_string()));
+        let compare = (!self.compare.is_empty()).then(|| ("compare", self.compare.to_owned()));
+        address(&self.path, [("range", exact(range))].into_iter().chain(until).chain(compare))
+    }
 }
 
 impl Ranges {
     pub(super) fn of(history: &History, shown: &Shown, path: &str, now: Timestamp) -> Ranges {
         let length = history.until.since(history.from);
         let is_past = history.until <= now;
-        let to = |range: Duration, until: Option<Timestamp>| link(path, range, until);
+        let links = Links { path: path.to_owned(), compare: shown.compare.word() };
+        let to = |range: Duration, until: Option<Timestamp>| links.to(range, until);
+        let compare = COMPARED.map(|(word, compare, text)| RangeLink {
+            text: text.to_owned(),
+            link: Links { path: path.to_owned(), compare: word }
+                .to(shown.range, is_past.then_some(history.until)),
+            is_current: compare == shown.compare,
+        });
         let presets = PRESETS.map(|(seconds, text)| {
             let range = Duration::from_secs(seconds);
             let is_current = range == shown.range && !is_past;
@@ -105,7 +155,12 @@ impl Ranges {
         });
         let after = history.until.plus(length);
         let what = if is_past {
-            format!("{} to {} UTC", short(history.from, length), short(history.until, length))
+            format!(
+                "{} to {} {}",
+                short(history.from, length),
+                short(history.until, length),
+                zone_at(history.until)
+            )
         } else {
             format!("last {}", span(shown.range))
         };
@@ -119,35 +174,43 @@ impl Ranges {
             earlier: to(shown.range, Some(history.from)),
             later: is_past.then(|| to(shown.range, (after < now).then_some(after))),
             present: is_past.then(|| to(shown.range, None)),
-            zoom: zoom(history, path, now),
+            zoom: zoom(history, &links, now),
             what,
             step,
-            length: span(shown.range),
-            path: path.to_owned(),
+            compare: compare.into(),
+            to: links,
         }
     }
 
-    /// The link that shows one step alone, in a chart of several.
-    pub(super) fn around(&self, begin: Timestamp, step: Duration) -> Option<String> {
-        let range = step.max(Duration::from_secs(15 * MINUTE));
-        (step >= Duration::from_secs(10 * MINUTE)).then(|| link(&self.path, range, Some(begin.plus(range))))
+    /// Whether something else than the time before was chosen to compare with.
+    pub(in crate::dashboard) fn is_chosen(&self) -> bool {
+        !self.to.compare.is_empty()
     }
-}
 
-fn link(path: &str, range: Duration, until: Option<Timestamp>) -> String {
-    let until = until.map(|until| ("until", until.to_string()));
-    address(path, [("range", exact(range))].into_iter().chain(until))
+    /// The link that shows the time around one step, or the step alone if it is long enough. None for a short range, which
+    /// shows no more than that.
+    pub(super) fn around(&self, begin: Timestamp, history: &History, now: Timestamp) -> Option<String> {
+        let least = Duration::from_secs(15 * MINUTE);
+        let (step, length) = (history.step, history.until.since(history.from));
+        let range = step.max(least);
+        let until = if step >= Duration::from_secs(10 * MINUTE) {
+            begin.plus(range)
+        } else {
+            begin.plus(step / 2).plus(range / 2)
+        };
+        (range < length).then(|| self.to.to(range, (until < now).then_some(until)))
+    }
 }
 
 /// A time within a range of this length: the time of day, or the day.
 pub(super) fn short(at: Timestamp, length: Duration) -> String {
-    let text = at.to_string();
+    let text = local(at);
     let (day, time) = (text.get(5..10).unwrap_or_default(), text.get(11..16).unwrap_or_default());
     if length <= Duration::from_secs(DAY) { time.to_owned() } else { format!("{day} {time}") }
 }
 
 /// The parts of a range: three to seven of a round length. None for a short range.
-fn zoom(history: &History, path: &str, now: Timestamp) -> Vec<Zoom> {
+fn zoom(history: &History, links: &Links, now: Timestamp) -> Vec<Zoom> {
     let length = history.until.since(history.from);
     let seconds = length.as_secs();
     let is_round = |parts: &u64| seconds.is_multiple_of(*parts) && PARTS.contains(&(seconds / parts));
@@ -159,8 +222,8 @@ fn zoom(history: &History, path: &str, now: Timestamp) -> Vec<Zoom> {
         let end = at.plus(part);
         Zoom {
             text: short(at, length),
-            label: format!("Zoom to {} to {} UTC", short(at, length), short(end, length)),
-            link: link(path, part, (end < now).then_some(end)),
+            label: format!("Zoom to {} to {} {}", short(at, length), short(end, length), zone_at(end)),
+            link: links.to(part, (end < now).then_some(end)),
         }
     });
     parts.collect()
