@@ -16,10 +16,9 @@ pub(super) struct WaiterCount {
 
 impl WaiterCount {
     pub(super) fn enter(&self) {
-        let _before = self.count.fetch_add(1, Ordering::AcqRel);
-        #[cfg(feature = "postgres")]
-        if _before == 0 {
-            self.first.notify_one();
+        let before = self.count.fetch_add(1, Ordering::AcqRel);
+        if before == 0 {
+            self.come();
         }
     }
 
@@ -29,6 +28,13 @@ impl WaiterCount {
 
     pub(super) fn get(&self) -> usize {
         self.count.load(Ordering::Acquire)
+    }
+
+    /// There is a first waiter.
+    #[cfg_attr(not(feature = "postgres"), allow(clippy::unused_self, reason = "only other nodes are told"))]
+    fn come(&self) {
+        #[cfg(feature = "postgres")]
+        self.first.notify_one();
     }
 
     /// Returns when there has been a first waiter since this last returned; it may have gone.
