@@ -223,14 +223,16 @@ pub const LEASE_GRACE: Duration = Duration::from_secs(15);
 /// Default heartbeat interval.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// A handler faster than this finishes before a claim does. Its worker claims ahead about as many jobs as its handlers
-/// run in this time, so that slots do not wait for claims.
+/// run in this time, so that slots do not wait for claims; or as long as its claims take, if that is longer.
 pub const QUICK_HANDLER_MAX: Duration = Duration::from_millis(2);
 /// Slots from which on a worker may claim ahead; with fewer, order matters more than speed.
 pub const PREFETCH_FROM_SLOTS: usize = 10;
-/// Most jobs claimed ahead per slot: jobs in flight can share a commit.
+/// Most jobs claimed ahead per slot while claims are quick: jobs in flight can share a commit.
 pub const PREFETCH_PER_SLOT: usize = 8;
-/// Most jobs claimed ahead per queue of a worker: they are lost like running jobs if its process dies.
+/// Most jobs claimed ahead per queue of a worker while claims are quick: they are lost like running jobs if its process dies.
 pub const PREFETCH_MAX: usize = 400;
+/// How many times as many that may be where claims take longer than [`QUICK_HANDLER_MAX`], such as far from the database.
+pub const PREFETCH_STRETCH: usize = 2;
 /// Most slots per queue in one worker; more than any machine can run.
 pub const SLOTS_MAX: usize = 1_000_000;
 /// How long after its submission a run is part of the submission's trace. Later runs, and retries, are traces of their
@@ -368,6 +370,8 @@ pub const REQUEST_MAX: Duration = Duration::from_secs(25);
 pub const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// How often the change listener checks whether any request waits for changes of other processes.
 pub const LISTENER_IDLE_INTERVAL: Duration = Duration::from_millis(100);
+/// Polls in a row without a waiter after which other nodes need not announce their commits to this one any more.
+pub const LISTENER_LEAVES_AFTER: u32 = 3;
 
 /// Tokens in a rate limit's bucket: with the longest refill time, the arithmetic still fits 64 bits.
 pub const RATE_COUNT_MAX: u64 = 1_000_000;
@@ -385,9 +389,17 @@ pub const CALL_MARGIN: Duration = Duration::from_secs(2);
 /// How long a transaction may be idle before the database server ends it: a frozen node must not block the others for
 /// longer. A healthy node is idle for milliseconds.
 pub const TRANSACTION_IDLE_MIN: Duration = Duration::from_millis(200);
-/// The most that [`TRANSACTION_IDLE_MIN`] grows to on a machine so slow that the server ends its transactions: the next
-/// attempt must have a chance.
+/// The most that [`TRANSACTION_IDLE_MIN`] grows to on a machine so slow that the server ends its transactions although they
+/// are being worked on: the next attempt must have a chance.
 pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(8);
+/// How often a store is tried to be opened whose connection to the database server breaks meanwhile.
+pub const OPEN_ATTEMPTS: u32 = 5;
+/// Connect timeout of each host of an address with several: the next one may have taken over.
+pub const CONNECT_HOST_MAX: Duration = Duration::from_secs(2);
+/// How long data to one of several hosts may be unacknowledged, or a silent connection without a sign of the host.
+pub const HOST_SILENCE_MAX: Duration = Duration::from_secs(2);
+/// How long a connection to one of several hosts is silent before the host is asked for a sign, and how often.
+pub const HOST_PROBE_EVERY: Duration = Duration::from_secs(1);
 /// How long requests wait for an unavailable database server before they fail.
 pub const DB_OUTAGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the rows of `commits` are kept at least. A node whose connection broke during a commit checks within

@@ -2,11 +2,20 @@
 
 use std::time::Duration;
 
-/// Threads per node that append submissions without the store's lock, each with a connection. With two, callers that
-/// wait for an answer never wait for the answers of others as well.
+/// Threads per node that append submissions without the store's lock, each with a connection. With two, many callers, and
+/// those beside a slow append, do not wait for the answers of others.
 pub const APPENDERS: usize = 2;
 /// Submissions that are appended together.
 pub const APPENDS_PER_GROUP_MAX: usize = 64;
+/// Submissions from which on an appender waits for no more of them; two appends of so many are on their way at once.
+pub const APPENDS_GATHERED_MAX: usize = 16;
+/// The most that submissions wait for those of callers which were answered with them.
+pub const APPENDS_GATHERED_FOR: Duration = Duration::from_micros(300);
+/// The same as a part of the time that an append takes: a tenth.
+pub const APPENDS_GATHERED_SHARE: u32 = 10;
+/// How long submissions wait for a smaller group that is being appended, or twice as long as the last append took; after
+/// that the other appender takes them.
+pub const APPENDS_OVERLAP_AFTER: Duration = Duration::from_millis(2);
 /// Jobs of one submission that is appended; a larger batch shares the cost of the lock among its jobs.
 pub const APPENDED_JOBS_MAX: usize = 16;
 /// Bytes of the payloads of such a submission: what one commit takes in stays in memory.

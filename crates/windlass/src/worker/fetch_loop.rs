@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::slots::SlotPool;
 use super::{WorkerShared, execute, shutdown, yield_now};
+use crate::clock::Stopwatch;
 use crate::error::WorkError;
 use crate::job::QueueName;
 use crate::limits;
@@ -50,8 +51,12 @@ pub(super) async fn run(
         let (api, caller) = (shared.client.api(), shared.client.caller());
         // Only as many jobs are started as there are slots; the others wait for a free slot.
         let starts = || pool.slots_free();
+        let watch = Stopwatch::start();
         match api.claim_ahead(caller, &request, &starts, limits::CLAIM_WAIT_MAX, std::pin::pin!(gone)).await {
             Ok(answer) => {
+                if answer.jobs.len() == request.limit {
+                    pool.claimed(watch.elapsed());
+                }
                 shared.control.claimed(answer.is_paused);
                 start(&shared, &pool, answer.jobs, free);
                 // The worker was paused during the claim, so these jobs were not released with the others.

@@ -23,6 +23,11 @@ const SLOW: u64 = 1_000_000_000;
 #[allow(clippy::cast_possible_truncation, reason = "it is a few milliseconds")]
 const QUICK: u64 = limits::QUICK_HANDLER_MAX.as_nanos() as u64;
 
+/// Number of recent claims in the mean.
+const CLAIMS_REMEMBERED: u64 = 8;
+/// How many times [`limits::QUICK_HANDLER_MAX`] a claim counts at most.
+const STRETCH_MAX: u64 = 8;
+
 /// Slots and claim permits.
 pub(super) struct SlotPool {
     slots: Arc<Semaphore>,
@@ -32,6 +37,8 @@ pub(super) struct SlotPool {
     spare: AtomicUsize,
     /// Mean handler duration, in nanoseconds.
     pace: AtomicU64,
+    /// Mean time from a claim to its answer, in nanoseconds.
+    claim: AtomicU64,
     stop: CancellationToken,
 }
 
@@ -39,8 +46,9 @@ impl SlotPool {
     /// A pool with this many slots, until `stop` fires.
     pub(super) fn new(slots: usize, stop: CancellationToken) -> Arc<SlotPool> {
         let semaphore = || Arc::new(Semaphore::new(slots));
-        let (spare, pace) = (AtomicUsize::new(0), AtomicU64::new(SLOW));
-        Arc::new(SlotPool { slots: semaphore(), slot_count: slots, permits: semaphore(), spare, pace, stop })
+        let (spare, pace, claim) = (AtomicUsize::new(0), AtomicU64::new(SLOW), AtomicU64::new(0));
+        let (permits, slots, slot_count) = (semaphore(), semaphore(), slots);
+        Arc::new(SlotPool { slots, slot_count, permits, spare, pace, claim, stop })
     }
 
     /// Waits for a permit.
@@ -112,9 +120,14 @@ impl SlotPool {
 
     /// Records a handler's duration.
     pub(super) fn took(&self, time: Duration) {
-        let time = u64::try_from(time.as_nanos()).unwrap_or(SLOW).min(SLOW);
-        let mean = |pace: u64| (pace * (HANDLERS_REMEMBERED - 1) + time) / HANDLERS_REMEMBERED;
-        let _ = self.pace.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |pace| Some(mean(pace)));
+        add_to_mean(&self.pace, HANDLERS_REMEMBERED, nanos(time));
+    }
+
+    /// Records how long a claim took that got as much as it asked for, and so did not wait for jobs. One that took unusually
+    /// long counts for little, so that a pause of the machine does not fill the worker with jobs.
+    pub(super) fn claimed(&self, time: Duration) {
+        let before = self.claim.load(Ordering::Relaxed);
+        add_to_mean(&self.claim, CLAIMS_REMEMBERED, nanos(time).min(2 * before.max(QUICK)));
     }
 
     /// How many extra permits there should be. With few slots, order matters more than speed.
@@ -122,9 +135,13 @@ impl SlotPool {
         if self.slot_count < limits::PREFETCH_FROM_SLOTS {
             return 0;
         }
-        let turns = QUICK / self.pace.load(Ordering::Relaxed).max(1);
-        let each = usize::try_from(turns).unwrap_or(usize::MAX).min(limits::PREFETCH_PER_SLOT);
-        (each * self.slot_count).min(limits::PREFETCH_MAX)
+        // Handlers run for as long as the next claim takes. A claim that takes a long time is most often one for many jobs:
+        // how far that goes is limited.
+        let claim = self.claim.load(Ordering::Relaxed).clamp(QUICK, QUICK * STRETCH_MAX);
+        let stretch = usize::try_from(claim.div_ceil(QUICK)).unwrap_or(1).min(limits::PREFETCH_STRETCH);
+        let turns = claim / self.pace.load(Ordering::Relaxed).max(1);
+        let each = usize::try_from(turns).unwrap_or(usize::MAX).min(limits::PREFETCH_PER_SLOT * stretch);
+        (each * self.slot_count).min(limits::PREFETCH_MAX * stretch)
     }
 
     /// Adds extra permits, or removes free ones.
@@ -137,6 +154,15 @@ impl SlotPool {
             self.spare.store(spare - self.permits.forget_permits(spare - wanted), Ordering::Relaxed);
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(SLOW).min(SLOW)
+}
+
+fn add_to_mean(mean: &AtomicU64, remembered: u64, value: u64) {
+    let next = |mean: u64| (mean * (remembered - 1) + value) / remembered;
+    let _ = mean.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |mean| Some(next(mean)));
 }
 
 #[cfg(test)]
@@ -179,10 +205,32 @@ mod tests {
     }
 
     #[test]
+    fn the_longer_claims_take_the_more_is_claimed_ahead() {
+        let pool = pool(20);
+        let claims = |millis| (0..200).for_each(|_| pool.claimed(Duration::from_millis(millis)));
+        (0..500).for_each(|_| pool.took(Duration::from_micros(900)));
+        // Claims of at most two milliseconds are quick; at five, five handlers of a slot run meanwhile, and so on.
+        for (millis, expected) in [(1, 20 + 2 * 20), (5, 20 + 5 * 20), (10, 20 + 11 * 20), (1, 20 + 2 * 20)] {
+            claims(millis);
+            assert_eq!(taken(&pool).len(), expected, "claims of {millis} ms");
+        }
+        claims(1_000);
+        assert!(taken(&pool).len() <= 20 + 16 * 20, "there is a limit");
+        (0..500).for_each(|_| pool.took(Duration::from_millis(50)));
+        assert_eq!(taken(&pool).len(), 20, "slow handlers never claim ahead");
+        claims(1);
+        pool.claimed(LONG);
+        (0..500).for_each(|_| pool.took(Duration::from_micros(900)));
+        assert_eq!(taken(&pool).len(), 20 + 2 * 20, "one slow claim counts for little");
+    }
+
+    #[test]
     fn what_is_claimed_ahead_is_bounded_however_many_slots_there_are() {
         let pool = pool(1_000);
         (0..500).for_each(|_| pool.took(Duration::ZERO));
         assert_eq!(taken(&pool).len(), 1_000 + limits::PREFETCH_MAX);
+        (0..200).for_each(|_| pool.claimed(Duration::from_secs(1)));
+        assert_eq!(taken(&pool).len(), 1_000 + limits::PREFETCH_MAX * limits::PREFETCH_STRETCH);
     }
 
     #[test]

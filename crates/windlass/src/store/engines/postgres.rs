@@ -7,6 +7,7 @@ mod appends;
 pub mod baseline;
 mod change_listener;
 mod connection;
+mod idle_limit;
 pub(in crate::store) mod migrate;
 mod node_cache;
 mod notifications;
@@ -27,9 +28,11 @@ pub use self::transactional_submit::SqlStatement;
 
 use self::appends::appender::Appender;
 use self::appends::backlog::Backlog;
+use self::appends::gathering::Gathering;
 use self::change_listener::ChangeListener;
 use self::connection::address::Address;
 use self::connection::waits::Closing;
+use self::idle_limit::IdleLimit;
 use self::notifications::Notifications;
 use self::reader::Reader;
 use self::sql_submit::Inbox;
@@ -112,12 +115,13 @@ impl PostgresEngine {
             let serve = move || if is_reserved { reader.serve_urgent(&inbox) } else { reader.serve(&inbox) };
             threads.workers.push(spawn("windlass-reader", serve)?);
         }
+        let gathering = Arc::new(Gathering::default());
         let appenders = if address.is_appending { limits::APPENDERS } else { 0 };
         for place in 0..appenders {
             let shared = (self.notifications.clone(), backlog.clone());
             let appender = Appender::new(place, address.clone(), env.clone(), self.closing.clone(), shared);
-            let queue = self.appends.clone();
-            threads.appenders.push(spawn("windlass-appender", move || appender.serve(&queue))?);
+            let (queue, gathering) = (self.appends.clone(), gathering.clone());
+            threads.appenders.push(spawn("windlass-appender", move || appender.serve(&queue, &gathering))?);
         }
         let watch =
             ChangeListener::new(address.clone(), env.clone(), self.notifications.clone(), inbox, node);
@@ -130,19 +134,39 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut link = connection::Connection::connect(address)?;
     migrate::migrate(&mut link, address)?;
     let mut tables = Tables::new(link, tables::Access::Write);
-    // It is not repeated if the server ends it.
-    tables.idle_max = limits::TRANSACTION_IDLE_MAX;
+    let mut idle = IdleLimit::default();
+    for attempt in 1.. {
+        tables.idle_max = idle.begin();
+        let looked = look_at(&mut tables, address, env);
+        let is_lost = tables.link.lost().is_some();
+        match looked {
+            // As for every transaction: a node that is frozen while it is opened gives the lock back soon.
+            Err(error) if is_lost && attempt < limits::OPEN_ATTEMPTS => {
+                tracing::info!(%error, "connecting again to open the store");
+                idle.lost();
+                tables.relink(connection::Connection::connect(address)?);
+            }
+            looked => {
+                looked?;
+                break;
+            }
+        }
+    }
+    tables.try_barrier()?;
+    tables.set_payload_limit(env.options.payload_bytes_max)?;
+    Ok(tables)
+}
+
+/// Looks under the lock what the last commit is, and sets the clock by it.
+fn look_at(tables: &mut Tables, address: &Address, env: &Environment) -> EngineResult<()> {
     let asked = env.clock.elapsed();
     let now = tables.begin_write(address.lock_key("write"), prefetch::PrefetchHints::default)?;
-    let admitted = ConnectionCache::default().check_not_moved(&mut tables, env);
+    let admitted = ConnectionCache::default().check_not_moved(tables, env);
     let last = tables.read_appends();
     tables.rollback();
     admitted?;
-    let last = last?;
-    tables.try_barrier()?;
-    env.clock.open_database(last, Timestamp::from_millis(now), asked);
-    tables.set_payload_limit(env.options.payload_bytes_max)?;
-    Ok(tables)
+    env.clock.open_database(last?, Timestamp::from_millis(now), asked);
+    Ok(())
 }
 
 impl Engine for PostgresEngine {

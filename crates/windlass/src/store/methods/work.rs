@@ -105,7 +105,8 @@ impl Store {
             // Subscribing comes before the query: work that arrives in between is not missed.
             let mut work = self.env.wakeups.work();
             let (caller, request, starts) = (caller.clone(), request.clone(), starts());
-            let kind = Kind::Claim(request.limit.clamp(1, limits::CLAIM_JOBS_MAX));
+            let wanted = request.limit.clamp(1, limits::CLAIM_JOBS_MAX);
+            let kind = if timed_out.is_some() { Kind::IdleClaim(wanted) } else { Kind::Claim(wanted) };
             let answer =
                 self.write("claim", kind, move |tx| claim::claim(tx, &caller, &request, starts)).await?;
             if !answer.jobs.is_empty() || wait_limit.is_over() {
@@ -135,7 +136,8 @@ impl Store {
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
     ) -> Result<HeartbeatReply, WorkError> {
-        self.write_for(caller, "heartbeat", Kind::Urgent, move |tx, caller| {
+        let kind = Kind::UrgentAbout(beats.iter().map(|beat| beat.job).collect());
+        self.write_for(caller, "heartbeat", kind, move |tx, caller| {
             heartbeat::heartbeat(tx, caller, worker, &beats)
         })
         .await
@@ -202,7 +204,7 @@ impl Store {
         lease: LeaseRef,
         writes: Vec<AttemptWrite>,
     ) -> Result<(), WorkError> {
-        self.write_for(caller, "record", Kind::Ordinary, move |tx, caller| {
+        self.write_for(caller, "record", Kind::About(vec![lease.job]), move |tx, caller| {
             attempt_writes::record(tx, caller, lease, &writes)
         })
         .await

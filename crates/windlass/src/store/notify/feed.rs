@@ -29,6 +29,12 @@ impl Change {
         Change { is_any: true, is_for_all: true, tenants: BTreeSet::new() }
     }
 
+    /// Whether anything changed.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any
+    }
+
     /// Whether anything changed that this caller can see.
     pub fn concerns(&self, caller: &Caller) -> bool {
         self.is_for_all || self.tenants.iter().any(|tenant| caller.can_see(tenant))

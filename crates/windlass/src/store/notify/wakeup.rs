@@ -1,16 +1,17 @@
 //! Wake-ups: waiters for work, for the end of a job or for events are woken after the commit. Polling is only the
 //! fallback.
 
+mod count;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod work;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, watch};
 
+use self::count::WaiterCount;
 use self::streams::StreamReaders;
 pub(crate) use self::streams::{StreamListener, StreamNotice};
 use self::work::WaiterRegistry;
@@ -31,7 +32,7 @@ pub struct Notifier {
     streams: Arc<StreamReaders>,
     /// Notified of consequences that a commit left to maintenance.
     left: Notify,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaiterCount>,
 }
 
 impl Default for Notifier {
@@ -131,7 +132,7 @@ impl Notifier {
 
     /// The number of waiters.
     pub fn waiters(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.waiting.get()
     }
 
     /// Whether there are waiters; if not, changes by other processes need not be looked for.
@@ -139,8 +140,16 @@ impl Notifier {
         self.waiters() > 0
     }
 
+    /// Returns once there is a waiter. For one caller at a time.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn until_waiters(&self) {
+        while !self.has_waiters() {
+            self.waiting.first().await;
+        }
+    }
+
     fn listen(&self, sender: &watch::Sender<u64>) -> Listener {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waiting.enter();
         Listener { receiver: sender.subscribe(), waiting: self.waiting.clone() }
     }
 }
@@ -148,7 +157,7 @@ impl Notifier {
 /// A subscription to one kind of notification.
 pub(crate) struct Listener {
     receiver: watch::Receiver<u64>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaiterCount>,
 }
 
 impl Listener {
@@ -168,6 +177,6 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.leave();
     }
 }

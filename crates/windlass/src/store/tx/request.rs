@@ -54,8 +54,12 @@ pub(crate) enum Kind {
     Maintenance(usize),
     /// Must not wait behind bulk work.
     Urgent,
+    /// Must not wait behind bulk work, and names these jobs.
+    UrgentAbout(Vec<JobId>),
     /// Claims up to this many jobs.
     Claim(usize),
+    /// The same again because nothing was heard of for a while: most often there are none.
+    IdleClaim(usize),
     /// Names these jobs, so that the engine can read them ahead.
     About(Vec<JobId>),
     /// Anything else.
@@ -210,7 +214,7 @@ where
     }
 
     fn is_urgent(&self) -> bool {
-        self.kind == Kind::Urgent
+        matches!(self.kind, Kind::Urgent | Kind::UrgentAbout(_))
     }
 
     fn is_independent(&self) -> bool {
@@ -218,25 +222,25 @@ where
     }
 
     fn is_often_idle(&self) -> bool {
-        matches!(self.kind, Kind::Maintenance(_))
+        matches!(self.kind, Kind::Maintenance(_) | Kind::IdleClaim(_))
     }
 
     fn weight(&self) -> usize {
         match &self.kind {
-            Kind::Submission | Kind::Ordinary | Kind::Urgent => 1,
+            Kind::Submission | Kind::Ordinary | Kind::Urgent | Kind::UrgentAbout(_) => 1,
             Kind::Batch(jobs) | Kind::Independent(jobs) | Kind::Bulk(jobs) | Kind::Maintenance(jobs) => *jobs,
             // Most claims that request many jobs find few.
-            Kind::Claim(wanted) => 1 + wanted / limits::CLAIM_WEIGHT_SHARE,
+            Kind::Claim(wanted) | Kind::IdleClaim(wanted) => 1 + wanted / limits::CLAIM_WEIGHT_SHARE,
             Kind::About(jobs) => jobs.len(),
         }
     }
 
     fn claims(&self) -> usize {
-        if let Kind::Claim(wanted) = self.kind { wanted } else { 0 }
+        if let Kind::Claim(wanted) | Kind::IdleClaim(wanted) = self.kind { wanted } else { 0 }
     }
 
     fn names(&self) -> &[JobId] {
-        if let Kind::About(jobs) = &self.kind { jobs } else { &[] }
+        if let Kind::About(jobs) | Kind::UrgentAbout(jobs) = &self.kind { jobs } else { &[] }
     }
 
     fn deadline(&self) -> Option<Deadline> {

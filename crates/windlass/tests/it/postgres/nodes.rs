@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_postgres::Client;
 use windlass::clock::{Clock, Reading, SystemClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::WorkError;
@@ -20,6 +21,8 @@ use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
 use windlass::store::metrics::Fallback;
 
+use super::proxy::Proxy;
+use super::sql_submit::stranger;
 use super::{LONG, numbered, open, open_with, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::queue;
@@ -159,6 +162,112 @@ async fn a_submission_is_picked_up_on_another_node_without_polling() {
     verify(&here).await;
     here.close();
     there.close();
+}
+
+/// How many nodes say that somebody waits there.
+async fn waiting_nodes(client: &Client, schema: &str) -> i64 {
+    let sql = format!(
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock' \
+         AND (classid::bigint << 32 | objid::bigint) = \
+         ('x' || left(encode(sha256('windlass {schema} nodes'), 'hex'), 16))::bit(64)::bigint"
+    );
+    client.query_one(&sql, &[]).await.unwrap().get(0)
+}
+
+/// Model: wake-ups. Commits are announced only while somebody waits on another node, who then misses none; nobody has to poll.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_announced_while_nobody_waits() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&cluster.address());
+    let here = open_with(&address.replace(&cluster.address(), &proxy.address()), seldom());
+    let there = open_with(&address, seldom());
+    let worker = there.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
+    submit(&here, 0).await;
+    // The change listener is connected, and says so once.
+    while proxy.announcements() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let before = proxy.announcements();
+    for number in 1..500 {
+        submit(&here, number).await;
+    }
+    let announced = proxy.announcements() - before;
+    assert!(announced < 8, "{announced} announcements for nobody");
+    let (client, schema) = stranger(&address).await;
+    assert_eq!(waiting_nodes(&client, &schema).await, 0);
+    let all = ClaimRequest::new(worker, 1_000);
+    assert_eq!(there.claim(&Caller::local(), &all, Duration::ZERO).await.unwrap().jobs.len(), 500);
+    for number in 500..520 {
+        picks_up(&there, worker, submit(&here, number)).await;
+    }
+    assert!(proxy.announcements() > before + announced, "somebody waits");
+    assert_eq!(waiting_nodes(&client, &schema).await, 1, "and not here");
+    assert_nothing_was_polled(&here);
+    assert_nothing_was_polled(&there);
+    here.close();
+    there.close();
+}
+
+/// A node where nobody waits any more says so after a few polls, and again that somebody does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_is_over_some_time_after_the_last_waiter() {
+    let address = new_schema();
+    let store =
+        open_with(&address, Timing { backstop_every: Duration::from_millis(10), ..Timing::default() });
+    let (client, schema) = stranger(&address).await;
+    for _ in 0..3 {
+        let events = store.events(&Caller::local(), 0);
+        let all = async {
+            while waiting_nodes(&client, &schema).await != 1 {}
+            drop(events);
+            while waiting_nodes(&client, &schema).await != 0 {}
+        };
+        tokio::time::timeout(LONG, all).await.expect("in time");
+    }
+    store.close();
+}
+
+/// Claims that wait, heartbeats and maintenance of idle nodes leave the store's lock to others: they look at a snapshot, except when a sign
+/// of life is to be written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_nodes_with_workers_hardly_take_the_lock() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&proxy.address());
+    let timing = Timing { backstop_every: Duration::from_millis(10), ..Timing::default() };
+    let nodes: Vec<Store> = (0..NODES).map(|_| open_with(&address, timing)).collect();
+    let me = Caller::local();
+    let mut workers = Vec::new();
+    for node in &nodes {
+        let worker = node.register(&me, NewWorker::default()).await.unwrap().id;
+        node.claim(&me, &ClaimRequest::new(worker, 1), Duration::ZERO).await.unwrap();
+        node.tick().await.unwrap();
+        workers.push((node.clone(), worker, node.events(&me, 0)));
+    }
+    let (turns, looks) = (proxy.turns(), proxy.looks());
+    while proxy.looks() < looks + 200 {
+        let mut idle = tokio::task::JoinSet::new();
+        for (node, worker, _) in &workers {
+            let (node, me, worker) = (node.clone(), me.clone(), *worker);
+            idle.spawn(async move {
+                let request = ClaimRequest::new(worker, 1);
+                let claimed = node.claim(&me, &request, Duration::from_millis(500)).await.unwrap();
+                assert!(claimed.jobs.is_empty());
+                node.heartbeat(&me, worker, Vec::new()).await.unwrap();
+                node.tick().await.unwrap();
+            });
+        }
+        idle.join_all().await;
+    }
+    let (turns, looks) = (proxy.turns() - turns, proxy.looks() - looks);
+    println!("{turns} turns beside {looks} looks");
+    assert!(turns * 3 < looks, "{turns} turns beside {looks} looks");
+    // What arrives is claimed all the same.
+    submit(&nodes[0], 0).await;
+    picks_up(&nodes[1], workers[1].1, async {}).await;
+    verify(&nodes[2]).await;
+    nodes.iter().for_each(Store::close);
 }
 
 /// Model: leases-and-heartbeats, wake-ups. A worker on one node hears of a cancellation on another, also among thousands of submissions.

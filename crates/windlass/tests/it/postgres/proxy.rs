@@ -32,6 +32,9 @@ pub(super) enum Cut {
 /// A part of the statement that appends jobs.
 const APPEND: &[u8] = b".append($1";
 
+/// A part of the statement that announces commits.
+const ANNOUNCEMENT: &[u8] = b"pg_notify(";
+
 /// The message that asks for the commit, wherever it comes.
 pub(super) const COMMIT: usize = usize::MAX;
 
@@ -69,6 +72,12 @@ struct Shared {
     connections: AtomicUsize,
     /// How many statements were passed on.
     statements: AtomicUsize,
+    /// How many transactions that take the store's lock were begun.
+    turns: AtomicUsize,
+    /// How many snapshots were begun.
+    looks: AtomicUsize,
+    /// How many announcements of commits were passed on.
+    announcements: AtomicUsize,
     /// Whether round trips are counted.
     is_counting: AtomicBool,
     /// The round trips of the last write transaction that ended.
@@ -87,6 +96,19 @@ impl Shared {
     /// Whether this is to be done next, and is not yet.
     fn take_armed(&self, cut: Cut) -> bool {
         self.armed.compare_exchange(cut as usize, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Counts what a message begins.
+    fn count(&self, message: &[u8]) {
+        let is_announcement = message.first() == Some(&b'Q')
+            && message.windows(ANNOUNCEMENT.len()).any(|window| window == ANNOUNCEMENT);
+        for (is_so, counter) in [
+            (is_plain(message, b"READ COMMITTED READ WRITE\0"), &self.turns),
+            (is_plain(message, b"READ ONLY\0"), &self.looks),
+            (is_announcement, &self.announcements),
+        ] {
+            counter.fetch_add(usize::from(is_so), Ordering::SeqCst);
+        }
     }
 
     /// Something is done to a connection.
@@ -127,6 +149,21 @@ impl Proxy {
     /// How many statements were passed on so far.
     pub(super) fn statements(&self) -> usize {
         self.shared.statements.load(Ordering::SeqCst)
+    }
+
+    /// How many transactions that take the store's lock were begun so far.
+    pub(super) fn turns(&self) -> usize {
+        self.shared.turns.load(Ordering::SeqCst)
+    }
+
+    /// How many snapshots were begun so far.
+    pub(super) fn looks(&self) -> usize {
+        self.shared.looks.load(Ordering::SeqCst)
+    }
+
+    /// How many announcements of commits were passed on so far.
+    pub(super) fn announcements(&self) -> usize {
+        self.shared.announcements.load(Ordering::SeqCst)
     }
 
     /// Cuts the next write transaction at this message, and lets nobody through from then on.
@@ -251,6 +288,7 @@ fn pass_requests(
         if matches!(message.first(), Some(b'S' | b'Q')) {
             shared.statements.fetch_add(1, Ordering::SeqCst);
         }
+        shared.count(&message);
         if cut == Cut::Mute as usize {
             is_mute.store(true, Ordering::SeqCst);
         }

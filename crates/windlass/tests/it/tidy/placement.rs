@@ -98,6 +98,7 @@ const ALONE: &[(&str, &str)] = &[
         "appends/backlog.rs",
         "only where several machines take turns does it pay to store something without a turn",
     ),
+    ("appends/gathering.rs", "a file's one writer takes everything that waits"),
     (
         "appends/body.rs",
         "only where several machines take turns does it pay to store something without a turn",
@@ -105,6 +106,7 @@ const ALONE: &[(&str, &str)] = &[
     ("baseline/endpoint.rs", "only a server can be reached by another way"),
     ("baseline/plain.rs", "only a server has several nodes, and a distance to them"),
     ("connection.rs", "the connection to a server is driven, and can break"),
+    ("idle_limit.rs", "a process that is stopped on a file keeps its lock, whatever others do"),
     (
         "transaction/durability.rs",
         "others see a server's commits before they are on disk; a file's commit is there once it is seen",

@@ -4,6 +4,7 @@
 pub(super) mod appender;
 pub(super) mod backlog;
 mod body;
+pub(super) mod gathering;
 
 use tokio_postgres::Row;
 

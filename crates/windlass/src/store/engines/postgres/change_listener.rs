@@ -28,9 +28,15 @@ pub(super) struct ChangeListener {
     node: i32,
     /// The last commit that was polled, and its nonce; `None` before the first poll of a connection.
     known: Option<(i64, i64)>,
-    /// Whether there was no other node at the last poll.
+    /// Whether somebody in this process waits for changes: other nodes then announce theirs.
+    is_waiting: bool,
+    /// Whether the other nodes have not been told yet that somebody began to wait here.
+    is_untold: bool,
+    /// Polls in a row at which nobody waited any more.
+    idle_polls: u32,
+    /// Whether nobody waited on another node at the last poll.
     is_alone: bool,
-    /// Kinds of changes that were not announced because there was no other node.
+    /// Kinds of changes that were not announced because nobody waited for them.
     withheld: u8,
     /// The last commit that each other node announced.
     announced: HashMap<i32, i64>,
@@ -60,6 +66,9 @@ impl ChangeListener {
             inbox,
             node,
             known: None,
+            is_waiting: false,
+            is_untold: false,
+            idle_polls: 0,
             is_alone: false,
             withheld: 0,
             announced: HashMap::new(),
@@ -80,7 +89,8 @@ impl ChangeListener {
         // A store that is opened and closed at once needs no connection for this, unless it has something to announce.
         let _idle = tokio::time::timeout(limits::LISTENER_IDLE_INTERVAL, notifications.arrive()).await;
         loop {
-            let is_silent = !self.address.is_notifying || !notifications.has_unannounced();
+            let has_news = notifications.has_unannounced() || self.withheld != 0;
+            let is_silent = !self.address.is_notifying || !has_news;
             if notifications.is_closed() && is_silent {
                 return;
             }
@@ -128,13 +138,12 @@ impl ChangeListener {
 
     async fn listen(&mut self, client: &Client, received: &Received) -> Result<Ended, Error> {
         let nodes = self.address.lock_key("nodes");
-        (self.known, self.is_alone) = (None, false);
+        (self.known, self.is_alone, self.is_waiting) = (None, false, false);
         self.unannounced.clear();
         if self.address.is_notifying {
             let channel = self.address.channel();
-            let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
-            client.batch_execute(&greeting).await?;
-            // The other nodes learn that they are not alone, and what they may have missed.
+            client.batch_execute(&format!("LISTEN \"{channel}\"")).await?;
+            // The other nodes learn what they may have missed.
             self.notifications.add(EVERYTHING);
         }
         let every = if self.address.is_notifying {
@@ -143,7 +152,7 @@ impl ChangeListener {
             limits::LISTENER_IDLE_INTERVAL
         };
         let mut rounds = tokio::time::interval(every);
-        let notifications = self.notifications.clone();
+        let (notifications, env) = (self.notifications.clone(), self.env.clone());
         let (mut pace, mut last) = (Pace::default(), None::<Stopwatch>);
         loop {
             // Meanwhile the notifications of others are received.
@@ -167,20 +176,48 @@ impl ChangeListener {
                     }
                     self.receive(announced);
                 }
+                () = env.wakeups.until_waiters(), if self.address.is_notifying && !self.is_waiting => {
+                    self.begin_to_wait(client, nodes).await?;
+                }
                 _ = rounds.tick() => self.poll(client, nodes).await?,
             }
         }
     }
 
+    /// Somebody waits in this process from now on: other nodes find the lock taken, and announce what they withheld.
+    async fn begin_to_wait(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
+        client.batch_execute(&format!("SELECT pg_advisory_lock_shared({nodes})")).await?;
+        (self.is_waiting, self.idle_polls) = (true, 0);
+        self.unannounced.clear();
+        // They are told even if a poll finds before that that nobody else waits.
+        self.is_untold = true;
+        self.notifications.add(EVERYTHING);
+        Ok(())
+    }
+
+    /// Gives the lock back some time after the last waiter has gone: those of a worker that is busy come and go.
+    async fn end_waiting(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
+        self.idle_polls = if self.env.wakeups.has_waiters() { 0 } else { self.idle_polls + 1 };
+        if self.is_waiting && self.idle_polls >= limits::LISTENER_LEAVES_AFTER {
+            client.batch_execute(&format!("SELECT pg_advisory_unlock_shared({nodes})")).await?;
+            self.is_waiting = false;
+        }
+        Ok(())
+    }
+
     /// Notifies the other nodes of what was committed here.
     async fn announce(&mut self, client: &Client) -> Result<(), Error> {
         let notifications = self.notifications.clone();
+        if notifications.is_closed() {
+            // Who begins to wait now does not find this node any more.
+            self.meet_others();
+        }
         let Some(announcement) = notifications.take() else { return Ok(()) };
         if !self.address.is_notifying {
             announcement.done();
             return Ok(());
         }
-        if self.is_alone {
+        if self.is_alone && !self.is_untold {
             self.withheld |= announcement.kinds;
             announcement.done();
             return Ok(());
@@ -188,13 +225,15 @@ impl ChangeListener {
         // A notification is not worth a disk write: a node that misses it polls. Set for this transaction alone: on a
         // pooler's connection, others would commit later.
         let sql = format!(
-            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{}:{}')",
+            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{}:{}:{}')",
             self.address.channel(),
             self.node,
-            announcement.kinds,
-            announcement.commit
+            announcement.kinds | self.withheld,
+            announcement.commit,
+            u8::from(self.is_waiting)
         );
         client.batch_execute(&sql).await?;
+        (self.is_untold, self.withheld) = (false, 0);
         announcement.done();
         Ok(())
     }
@@ -206,7 +245,9 @@ impl ChangeListener {
         if announced.kinds == 0 {
             return;
         }
-        self.meet_others();
+        if announced.is_waiting {
+            self.meet_others();
+        }
         if self.announced.len() >= limits::NODES_KEPT {
             self.announced.clear();
         }
@@ -228,7 +269,7 @@ impl ChangeListener {
         wakeups.recorded_by_others();
     }
 
-    /// There are other nodes, which need what was withheld.
+    /// Somebody waits on another node, and needs what was withheld.
     fn meet_others(&mut self) {
         self.is_alone = false;
         let withheld = std::mem::take(&mut self.withheld);
@@ -237,10 +278,11 @@ impl ChangeListener {
         }
     }
 
-    /// Polls for commits of other nodes, and whether there are other nodes.
+    /// Polls for commits of other nodes, and whether somebody waits on one.
     async fn poll(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
         if self.address.is_notifying {
-            // Only a node that is alone gets the lock that all share.
+            self.end_waiting(client, nodes).await?;
+            // Only if nobody else waits it gets the lock that waiting nodes share.
             let sql = format!(
                 "SELECT CASE WHEN pg_try_advisory_lock({nodes}) THEN pg_advisory_unlock({nodes}) ELSE false END"
             );
@@ -303,7 +345,8 @@ impl ChangeListener {
         if !unannounced.is_empty() {
             self.env.wakeups.changed_by_others();
         }
-        self.unannounced = unannounced;
+        // Where nobody waits, nobody announces.
+        self.unannounced = if self.is_waiting { unannounced } else { Vec::new() };
         Ok(())
     }
 }

@@ -155,6 +155,8 @@ pub(super) struct Sent {
     pub(super) kinds: u8,
     /// Whether jobs were submitted through SQL.
     pub(super) has_entries: bool,
+    /// Whether somebody waits on one of the nodes that announced something.
+    pub(super) is_waiting: bool,
     /// Whether the connection has ended, and no more notifications will arrive on it.
     pub(super) is_over: bool,
     /// The last commit that each node announced; entries are never removed.
@@ -184,6 +186,8 @@ impl Received {
                 }
                 let last = state.commits.entry(node).or_insert(commit);
                 *last = commit.max(*last);
+                // An older build does not say so, and always wants to hear of changes.
+                state.is_waiting |= !matches!(parts.next(), Some(Ok(0)));
             }
             // Not from a node: jobs submitted through SQL.
             _ => state.has_entries = true,
@@ -278,7 +282,12 @@ mod tests {
         let announced = received.next().await;
         assert_eq!(announced.kinds, WORK | INTERRUPTS | COMMITTED, "and nothing of the node's own");
         assert!(announced.has_entries && !announced.is_over);
+        assert!(announced.is_waiting, "an older build does not say");
         assert_eq!((announced.commits[&7], announced.commits[&8]), (9_999, 10_000));
+        for (waits, expected) in [(0, false), (1, true)] {
+            received.receive(&format!("7:{WORK}:10000:{waits}"), 1);
+            assert_eq!(received.next().await.is_waiting, expected);
+        }
         received.end();
         assert!(received.next().await.is_over);
     }

@@ -10,6 +10,7 @@ use super::appends::backlog::Backlog;
 use super::connection::Connection;
 use super::connection::address::Address;
 use super::connection::waits::{Closing, Waits};
+use super::idle_limit::IdleLimit;
 use super::migrate;
 use super::node_cache::Meta;
 use super::notifications::{EVERYTHING, Notifications};
@@ -34,10 +35,6 @@ type Group = Vec<Box<dyn WriteTask>>;
 /// Requests that wait for the next commit.
 type Arrivals = TaskQueue<Box<dyn WriteTask>>;
 
-/// How much longer a transaction may be idle after the server has ended one, and how many commits later that is undone.
-const IDLE_MAX_STEP: u32 = 4;
-const IDLE_MAX_COMMITS: u32 = 64;
-
 /// The writer.
 pub(super) struct Writer {
     pub(super) tables: Tables,
@@ -56,12 +53,11 @@ pub(super) struct Writer {
     closing: Closing,
     /// Whether a commit with an unknown outcome was given up: no waiter was woken for it.
     has_unknown: bool,
-    /// Whether the last group found nothing to write: maintenance then looks before it takes the lock.
+    /// Whether the last group found nothing to write but signs of life: maintenance and claims that have waited then look
+    /// before they take the lock.
     was_idle: bool,
-    /// How long a transaction may be idle; longer after the server has ended one.
-    idle_max: Duration,
-    /// How many commits were made since that changed.
-    commits: u32,
+    /// How long a transaction may be idle.
+    idle: IdleLimit,
 }
 
 /// A commit whose answer was lost.
@@ -111,8 +107,7 @@ impl Writer {
             closing,
             has_unknown,
             was_idle: false,
-            idle_max: limits::TRANSACTION_IDLE_MIN,
-            commits: 0,
+            idle: IdleLimit::default(),
         };
         writer.tables.link.waits = writer.waits(None);
         writer.tables.appends.gate = writer.address.append_gate();
@@ -207,7 +202,7 @@ impl Writer {
         let mut unknown: Option<Unknown> = None;
         let nobody_waits = Deadline::after(self.env.timing.outage_max);
         loop {
-            self.tables.idle_max = self.idle_max;
+            self.tables.idle_max = self.idle.begin();
             if unknown.is_none() {
                 tasks.retain(|task| !task.is_withdrawn());
                 if tasks.is_empty() {
@@ -219,8 +214,8 @@ impl Writer {
             self.tables.link.waits = self.waits(until);
             let error = match self.attempt_again(tasks, arriving, &mut unknown) {
                 Attempt::Committed(effects, number) => {
-                    self.was_idle = number.is_none();
-                    self.shorten_idle_max();
+                    self.was_idle = number.is_none() || self.was_idle && effects.is_quiet();
+                    self.idle.committed();
                     return Ok((effects, number));
                 }
                 Attempt::Refused(error) if self.is_early(&error, until) => continue,
@@ -231,6 +226,7 @@ impl Writer {
                     StoreError::Away("the connection broke during a commit".to_owned())
                 }
             };
+            self.idle.lost();
             let Timing { request_max, outage_max, .. } = self.env.timing;
             let outage =
                 until.map_or(nobody_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
@@ -241,18 +237,7 @@ impl Writer {
                 return Err(if unknown.is_some() { not_known(error) } else { error });
             }
             self.was_idle = false;
-            self.idle_max = (self.idle_max * IDLE_MAX_STEP).min(limits::TRANSACTION_IDLE_MAX);
-            self.commits = 0;
             tracing::info!(%error, "reconnected to the database");
-        }
-    }
-
-    /// A machine that was slow once gets its old limit back after a while, not with the next commit.
-    fn shorten_idle_max(&mut self) {
-        self.commits += 1;
-        if self.commits >= IDLE_MAX_COMMITS {
-            self.idle_max = (self.idle_max / IDLE_MAX_STEP).max(limits::TRANSACTION_IDLE_MIN);
-            self.commits = 0;
         }
     }
 
@@ -370,7 +355,6 @@ impl Writer {
             Err(error) if !self.tables.has_written => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        self.was_idle = false;
         self.roll_back(tasks);
         Ok(None)
     }

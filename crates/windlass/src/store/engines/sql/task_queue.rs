@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 
 use super::round_robin::RoundRobin;
 use crate::error::StoreError;
@@ -70,7 +72,11 @@ struct Lines<T> {
 
 impl<T> Lines<T> {
     fn is_empty(&self) -> bool {
-        self.urgent.is_empty() && self.normal.is_empty() && self.turns.len() == 0
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.urgent.len() + self.normal.len() + self.turns.len()
     }
 
     fn next(&mut self) -> Option<T> {
@@ -173,6 +179,34 @@ impl<T: WaitingTask> TaskQueue<T> {
             lines = self.arrived.wait(lines).unwrap_or_else(PoisonError::into_inner);
         }
         true
+    }
+
+    /// How many ordinary and urgent tasks wait.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn len(&self) -> usize {
+        self.lines().len()
+    }
+
+    /// Waits for more tasks as long as `pause` of their number wants to, or until the queue is closed. For a queue with
+    /// one thread that waits at a time. `pause` is asked again after each arrival, and after a [`nudge`](TaskQueue::nudge).
+    #[cfg(feature = "postgres")]
+    pub(crate) fn gather(&self, pause: impl Fn(usize) -> Duration) {
+        let mut lines = self.lines();
+        while lines.refusal.is_none() {
+            let most = pause(lines.len());
+            if most.is_zero() {
+                return;
+            }
+            lines = self.arrived.wait_timeout(lines, most).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Has a thread that gathers tasks ask again how long to wait.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn nudge(&self) {
+        // Under the lock: it is not between asking and waiting.
+        let _lines = self.lines();
+        self.arrived.notify_one();
     }
 
     /// Returns the next urgent task once there is one; `None` once the queue is closed and empty. For a thread that is

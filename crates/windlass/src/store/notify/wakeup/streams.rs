@@ -1,12 +1,12 @@
 //! Notifications of streamed output: a reader waits for one job, and is woken by that job alone. Otherwise every token
 //! of every job would make all readers query.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 use tokio::sync::watch;
 
+use super::count::WaiterCount;
 use crate::job::JobId;
 
 /// The readers that wait, by job.
@@ -45,8 +45,8 @@ impl StreamReaders {
     }
 
     /// Subscribes to a job's output and end.
-    pub(super) fn listen(self: &Arc<Self>, job: JobId, waiting: Arc<AtomicUsize>) -> StreamListener {
-        waiting.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn listen(self: &Arc<Self>, job: JobId, waiting: Arc<WaiterCount>) -> StreamListener {
+        waiting.enter();
         let own = self.jobs().entry(job).or_insert_with(|| watch::Sender::new(0)).subscribe();
         StreamListener {
             job,
@@ -74,7 +74,7 @@ pub(crate) struct StreamListener {
     own: Option<watch::Receiver<u64>>,
     foreign: watch::Receiver<u64>,
     readers: Arc<StreamReaders>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaiterCount>,
 }
 
 impl StreamListener {
@@ -98,6 +98,6 @@ impl Drop for StreamListener {
         if jobs.get(&self.job).is_some_and(|sender| sender.receiver_count() == 0) {
             jobs.remove(&self.job);
         }
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.waiting.leave();
     }
 }

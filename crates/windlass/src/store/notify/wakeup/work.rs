@@ -3,12 +3,12 @@
 //! Otherwise a thousand idle workers would all query whenever anything is submitted.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
+use super::count::WaiterCount;
 use crate::job::{JobType, Lane, QueueName};
 use crate::limits::{WAKEUP_LANES_MAX, WAKEUPS_KEPT};
 
@@ -159,7 +159,7 @@ impl WaiterRegistry {
     }
 
     /// Subscribes from now on, to any job until narrowed.
-    pub(super) fn listen(self: &Arc<WaiterRegistry>, waiting: Arc<AtomicUsize>) -> WorkListener {
+    pub(super) fn listen(self: &Arc<WaiterRegistry>, waiting: Arc<WaiterCount>) -> WorkListener {
         let number = self.state().number;
         WorkListener { board: self.clone(), number, interest: WorkFilter::default(), waiter: None, waiting }
     }
@@ -173,7 +173,7 @@ pub(crate) struct WorkListener {
     number: u64,
     interest: WorkFilter,
     waiter: Option<Arc<Waiter>>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<WaiterCount>,
 }
 
 impl WorkListener {
@@ -196,7 +196,7 @@ impl WorkListener {
                 let waiter = self.waiter.get_or_insert_with(|| {
                     let waiter = Arc::new(Waiter { interest: self.interest.clone(), bell: Notify::new() });
                     state.enter(&waiter);
-                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    self.waiting.enter();
                     waiter
                 });
                 waiter.clone()
@@ -213,7 +213,7 @@ impl WorkListener {
     fn leave(&mut self) {
         if let Some(waiter) = self.waiter.take() {
             self.board.state().leave(&waiter);
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.waiting.leave();
         }
     }
 }

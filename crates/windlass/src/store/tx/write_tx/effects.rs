@@ -38,6 +38,13 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// Whether the commit changed no job: it recorded signs of life, if anything.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_quiet(&self) -> bool {
+        let has_noted = self.has_ends || self.has_output || self.has_interrupts || self.has_cascades;
+        !has_noted && self.work.is_empty() && !self.change.is_any()
+    }
+
     /// A job became final.
     pub(super) fn ended(&mut self, job: JobId) {
         self.has_ends = true;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use windlass::clock::Stopwatch;
 use windlass::error::OpenError;
 use windlass::store::Store;
 use windlass::store::environment::StoreOptions;
@@ -98,6 +100,12 @@ async fn a_standby_that_takes_over_has_everything_that_was_answered() {
         (primary, standby)
     });
     let clusters = clusters.await.unwrap();
+    // Promoted just now; every node goes on soon, with work that waits for an answer.
+    let promoted = Stopwatch::start();
+    load.goes_on(1).await;
+    let away = promoted.elapsed();
+    println!("every node was connected {away:?} after the promotion");
+    assert!(away < Duration::from_secs(5), "{away:?}");
     load.goes_on(10).await;
     load.end().await;
     drop(clusters);

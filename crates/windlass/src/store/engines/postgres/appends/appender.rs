@@ -11,6 +11,7 @@ use crate::limits;
 use crate::store::documents::minute_stats::Rates;
 use crate::store::engine::{AppendedJobs, EngineResult, WriteTask};
 use crate::store::engines::postgres::appends::backlog::{Answered, Backlog, Group, Unanswered};
+use crate::store::engines::postgres::appends::gathering::Gathering;
 use crate::store::engines::postgres::appends::{AppendState, KnownCommit, encode};
 use crate::store::engines::postgres::connection::address::Address;
 use crate::store::engines::postgres::connection::waits::{Closing, Waits};
@@ -89,15 +90,15 @@ impl Appender {
     }
 
     /// Appends submissions until the queue is closed and empty.
-    pub(in super::super) fn serve(mut self, queue: &TaskQueue<Box<dyn WriteTask>>) {
-        while queue.wait() {
-            let mut tasks = queue.take(limits::APPENDS_PER_GROUP_MAX);
+    pub(in super::super) fn serve(mut self, queue: &TaskQueue<Box<dyn WriteTask>>, gathering: &Gathering) {
+        while let Some(mut tasks) = gathering.next(self.place, queue) {
             tasks.retain(|task| !task.is_withdrawn());
-            if tasks.is_empty() {
-                continue;
-            }
             let watch = Stopwatch::start();
-            match self.append(&mut tasks) {
+            let appended = if tasks.is_empty() { Appended::Not } else { self.append(&mut tasks) };
+            // Those that are passed on come back after the turn of the writer.
+            let answered = if matches!(appended, Appended::Made(..)) { tasks.len() } else { 0 };
+            gathering.ended(self.place, queue, answered, watch.elapsed());
+            match appended {
                 Appended::Made(effects, jobs) => {
                     self.env.metrics.committed(tasks.len(), watch.elapsed());
                     self.backlog.added(jobs);

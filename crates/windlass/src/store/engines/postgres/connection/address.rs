@@ -122,13 +122,18 @@ fn parse_config(address: &str) -> Result<(Config, Tls), OpenError> {
     }
     let (tls, mode) = Tls::new(&options, config.get_hosts())?;
     config.ssl_mode(mode);
+    // Of several hosts another one may have taken over; a host that drops every packet must be left soon.
+    let has_others = config.get_hosts().len() > 1;
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(limits::CONNECT_MAX);
+        config.connect_timeout(if has_others { limits::CONNECT_HOST_MAX } else { limits::CONNECT_MAX });
     }
     if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(limits::CALL_MAX);
+        config.tcp_user_timeout(if has_others { limits::HOST_SILENCE_MAX } else { limits::CALL_MAX });
     }
-    config.keepalives_idle(Duration::from_secs(30));
+    config.keepalives_idle(if has_others { limits::HOST_PROBE_EVERY } else { Duration::from_secs(30) });
+    if has_others {
+        config.keepalives_interval(limits::HOST_PROBE_EVERY);
+    }
     if config.get_application_name().is_none() {
         config.application_name("windlass");
     }
@@ -181,6 +186,26 @@ mod tests {
         assert_eq!(parsed.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
         assert_eq!(parsed.listen.get_application_name(), Some("ears"));
         assert_eq!(parsed.prefix(), "\"jobs\".");
+    }
+
+    #[test]
+    fn one_of_several_hosts_that_is_silent_is_left_soon() {
+        let parsed = |address: &str| Address::parse(address).unwrap();
+        for config in [
+            parsed("postgres://a,b/app?target_session_attrs=read-write").config,
+            parsed("postgres://pooler/app?listen=postgres://a,b/app").listen,
+        ] {
+            let limits =
+                [config.get_connect_timeout(), config.get_tcp_user_timeout()].map(|most| *most.unwrap());
+            // One host may have to be found silent twice: as the one it was connected to, and when it is tried again.
+            assert!(limits.iter().sum::<Duration>() < Duration::from_secs(5), "{limits:?}");
+            assert!(config.get_keepalives_idle() < Duration::from_secs(2));
+            assert!(config.get_keepalives_interval() < Some(Duration::from_secs(2)));
+        }
+        let one = parsed("postgres://a/app").config;
+        assert_eq!(one.get_tcp_user_timeout(), Some(&limits::CALL_MAX));
+        let own = parsed("postgres://a,b/app?connect_timeout=7").config;
+        assert_eq!(own.get_connect_timeout(), Some(&Duration::from_secs(7)));
     }
 
     #[test]

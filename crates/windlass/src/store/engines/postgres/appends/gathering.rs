@@ -1,0 +1,200 @@
+//! Which submissions share an append. An append costs the server about the same whatever is in it, and callers that are
+//! answered together submit again together: so one appender waits for them for a moment, instead of going with the first.
+//! While its append is on its way, the other one goes only if that is worth an append of its own.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::Stopwatch;
+use crate::limits;
+use crate::store::engines::sql::task_queue::{TaskQueue, WaitingTask};
+
+/// The appenders of a node, who decide one after the other what to append next.
+#[derive(Default)]
+pub(in super::super) struct Gathering {
+    turns: Mutex<Turns>,
+    next_turn: Condvar,
+    state: Mutex<State>,
+}
+
+/// Who leads: the appender that takes the next group. They lead in turns, so that the connections of all are in use.
+#[derive(Debug, Default)]
+struct Turns {
+    asked: usize,
+    had: usize,
+}
+
+/// A turn as the leader.
+struct Lead<'a>(&'a Gathering);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.0.turns().had += 1;
+        self.0.next_turn.notify_all();
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many submissions each appender's append has that is on its way, and since when.
+    on_its_way: [Option<(usize, Stopwatch)>; limits::APPENDERS],
+    /// How long the last append took.
+    last: Duration,
+    /// Submissions that may be there soon, and since when that is hoped for.
+    hoped_for: Option<(usize, Stopwatch)>,
+}
+
+impl State {
+    /// How long to wait for more while so many wait; nothing if they are to be appended now.
+    fn pause(&self, waiting: usize) -> Duration {
+        if waiting >= limits::APPENDS_GATHERED_MAX {
+            return Duration::ZERO;
+        }
+        // The appender that asks has none, so that there is one at most.
+        if let Some((appended, since)) = self.on_its_way.iter().flatten().next() {
+            // A smaller group must not keep a larger one waiting, and nobody waits for an append that is slow.
+            let most = limits::APPENDS_OVERLAP_AFTER.max(2 * self.last);
+            return if waiting > *appended { Duration::ZERO } else { most.saturating_sub(since.elapsed()) };
+        }
+        let Some((count, since)) = self.hoped_for else { return Duration::ZERO };
+        let most = limits::APPENDS_GATHERED_FOR.min(self.last / limits::APPENDS_GATHERED_SHARE);
+        if waiting >= count { Duration::ZERO } else { most.saturating_sub(since.elapsed()) }
+    }
+}
+
+impl Gathering {
+    /// The next group of an appender, which is then on its way until it [`ended`](Gathering::ended); `None` once the queue is
+    /// closed and empty.
+    pub(in super::super) fn next<T: WaitingTask>(
+        &self,
+        place: usize,
+        queue: &TaskQueue<T>,
+    ) -> Option<Vec<T>> {
+        let _lead = self.lead();
+        if !queue.wait() {
+            return None;
+        }
+        queue.gather(|waiting| self.state().pause(waiting));
+        let group = queue.take(limits::APPENDS_PER_GROUP_MAX);
+        let mut state = self.state();
+        state.hoped_for = None;
+        state.on_its_way[place] = Some((group.len(), Stopwatch::start()));
+        Some(group)
+    }
+
+    /// The group's append has ended, and as many of its callers are about to be answered.
+    pub(in super::super) fn ended<T: WaitingTask>(
+        &self,
+        place: usize,
+        queue: &TaskQueue<T>,
+        answered: usize,
+        took: Duration,
+    ) {
+        let hoped_for = queue.len() + answered;
+        let mut state = self.state();
+        state.on_its_way[place] = None;
+        if answered > 0 {
+            state.last = took;
+            state.hoped_for = Some((hoped_for, Stopwatch::start()));
+        }
+        drop(state);
+        queue.nudge();
+    }
+
+    fn lead(&self) -> Lead<'_> {
+        let mut turns = self.turns();
+        let own = turns.asked;
+        turns.asked += 1;
+        while turns.had != own {
+            turns = self.next_turn.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        Lead(self)
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    impl WaitingTask for char {
+        fn refuse(self, _: crate::error::StoreError) {}
+
+        fn weight(&self) -> usize {
+            1
+        }
+    }
+
+    fn ended(answered: usize, took: Duration) -> State {
+        State { last: took, hoped_for: Some((answered, Stopwatch::start())), ..State::default() }
+    }
+
+    #[test]
+    fn a_lone_caller_is_never_kept_waiting() {
+        assert_eq!(State::default().pause(1), Duration::ZERO, "the first of all");
+        assert_eq!(ended(1, LONG).pause(1), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_was_answered_together_is_waited_for_but_not_for_long() {
+        let after = ended(4, LONG);
+        assert!(after.pause(3) > Duration::ZERO && after.pause(3) <= limits::APPENDS_GATHERED_FOR);
+        assert_eq!(after.pause(4), Duration::ZERO, "all are there");
+        let quick = ended(4, Duration::from_micros(100));
+        assert!(quick.pause(1) <= Duration::from_micros(10), "a tenth of what an append takes");
+        let many = ended(limits::APPENDS_PER_GROUP_MAX, LONG);
+        assert_eq!(many.pause(limits::APPENDS_GATHERED_MAX), Duration::ZERO, "two appends of many overlap");
+    }
+
+    #[test]
+    fn beside_an_append_on_its_way_only_a_larger_group_or_a_late_one_goes() {
+        let on_its_way =
+            |last| State { on_its_way: [None, Some((2, Stopwatch::start()))], last, ..State::default() };
+        assert_eq!(on_its_way(LONG).pause(3), Duration::ZERO);
+        assert_eq!(on_its_way(LONG).pause(limits::APPENDS_GATHERED_MAX), Duration::ZERO);
+        assert!(on_its_way(LONG).pause(2) > LONG);
+        let after = on_its_way(Duration::ZERO).pause(2);
+        assert!(after <= limits::APPENDS_OVERLAP_AFTER, "one that takes long delays nobody: {after:?}");
+    }
+
+    /// Two callers that began one after the other are appended together from their second submission on.
+    #[test]
+    fn groups_that_went_one_after_the_other_become_one() {
+        let (gathering, queue) = (Gathering::default(), TaskQueue::new(16));
+        queue.put('a', false).unwrap();
+        assert_eq!(gathering.next(0, &queue), Some(vec!['a']));
+        queue.put('b', false).unwrap();
+        // It would go alone only after a long time; instead the first caller is back before that.
+        gathering.state().last = LONG;
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| gathering.next(1, &queue));
+            gathering.ended(0, &queue, 1, LONG);
+            queue.put('a', false).unwrap();
+            let group = second.join().unwrap().unwrap();
+            // On a machine that is busy for longer than the pause the first may come too late.
+            assert!(group == ['b', 'a'] || group == ['b'], "{group:?}");
+        });
+        queue.close();
+        gathering.ended(0, &queue, 2, LONG);
+        while gathering.next(0, &queue).is_some() {}
+    }
+
+    #[test]
+    fn a_queue_that_is_closed_is_emptied_at_once() {
+        let (gathering, queue) = (Gathering::default(), TaskQueue::new(16));
+        queue.put('a', false).unwrap();
+        gathering.ended(0, &queue, 4, LONG);
+        queue.close();
+        assert_eq!(gathering.next(0, &queue), Some(vec!['a']));
+        assert_eq!(gathering.next(0, &queue), None);
+    }
+}
