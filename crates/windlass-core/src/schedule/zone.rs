@@ -154,3 +154,18 @@ impl From<Zone> for String {
         zone.name
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_time_is_a_point_in_time_also_where_clocks_change() {
+        let berlin: Zone = "Europe/Berlin".parse().unwrap();
+        let read = |text: &str| berlin.time_of(text).map(|at| at.to_string());
+        assert_eq!(read("2030-01-31T12:00").as_deref(), Some("2030-01-31T11:00:00.000Z"));
+        assert_eq!(read("2030-03-31T02:30").as_deref(), Some("2030-03-31T01:30:00.000Z"), "skipped");
+        assert_eq!(read("2030-10-27T02:30").as_deref(), Some("2030-10-27T00:30:00.000Z"), "the first of two");
+        assert_eq!([read("yesterday"), read("2030-01-31T12:00:00Z")], [None, None]);
+    }
+}
