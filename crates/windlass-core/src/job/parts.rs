@@ -270,6 +270,13 @@ pub struct Suspension {
     pub by_pause: bool,
 }
 
+impl Suspension {
+    /// Whether it has ended, or would end at once.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
 /// A job's progress, as reported by its worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {

@@ -438,7 +438,7 @@ fn suspend(next: &mut JobRecord, how: &Suspension, now: Timestamp) -> Transition
         (state, _) if state.is_final() => TransitionResult::Refused,
         (JobState::Running, SuspendMode::IdleOnly) => TransitionResult::Refused,
         (JobState::Running, SuspendMode::Graceful)
-            if next.details.suspend_requested.as_ref().is_some_and(|asked| !is_over(asked, now)) =>
+            if next.details.suspend_requested.as_ref().is_some_and(|asked| !asked.is_over(now)) =>
         {
             TransitionResult::Unchanged
         }
@@ -459,11 +459,6 @@ fn suspend(next: &mut JobRecord, how: &Suspension, now: Timestamp) -> Transition
     }
 }
 
-/// Whether a suspension would end at once.
-fn is_over(how: &Suspension, now: Timestamp) -> bool {
-    how.expires_at.is_some_and(|at| at <= now)
-}
-
 fn hold(next: &mut JobRecord, how: Suspension, now: Timestamp) {
     next.state = JobState::Suspended;
     let details = next.details_mut();
@@ -476,7 +471,7 @@ fn hold(next: &mut JobRecord, how: Suspension, now: Timestamp) {
 fn suspend_if_requested(next: &mut JobRecord, now: Timestamp) {
     let Some(how) = next.details.suspend_requested.clone() else { return };
     // A pause that would end at once is not started.
-    if is_over(&how, now) {
+    if how.is_over(now) {
         next.details_mut().suspend_requested = None;
         return;
     }

@@ -48,8 +48,8 @@ pub(crate) struct Interned {
 impl Interned {
     /// Clears the cache.
     pub(crate) fn clear(&mut self) {
-        let (no_details, left_out) = (self.no_details.clone(), std::mem::take(&mut self.left_out));
-        *self = Interned { no_details, left_out, ..Interned::default() };
+        let (left_out, no_details) = (std::mem::take(&mut self.left_out), self.no_details.clone());
+        *self = Interned { left_out, no_details, ..Interned::default() };
     }
 
     /// Logs a row of a claimable job that cannot be read and is left out of claims; once, because claims meet it again.

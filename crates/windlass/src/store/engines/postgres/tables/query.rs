@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 use super::Tables;
 use super::intern::check;
 use super::row::{ColumnIndexes, Parts};
+use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, Graph, Prefetch, Side};
 use crate::store::engines::postgres::connection::{Question, get};
@@ -106,13 +107,22 @@ impl Tables {
         Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
     }
 
-    /// Those of these jobs that are not final, unordered.
+    /// Those of these jobs that are not final and can be read, unordered. A timer of one that cannot be read has no
+    /// effect, and must not stop the others.
     pub(in crate::store::engines::postgres) fn open_jobs(
         &mut self,
         seqs: &[i64],
     ) -> EngineResult<Vec<JobRecord>> {
         let rows = self.link.fetch(OPEN, vec![Column::of(seqs.iter().copied()).into()])?;
-        self.read_jobs(&rows)
+        let mut jobs = Vec::with_capacity(rows.len());
+        for (job, row) in self.read_each(&rows)?.into_iter().zip(&rows) {
+            match job {
+                Ok(job) => jobs.push(job),
+                Err(StoreError::Damaged(damage)) => self.interned.left_out(get(row, 0)?, &damage),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(jobs)
     }
 
     pub(in crate::store::engines::postgres) fn load_specs(
