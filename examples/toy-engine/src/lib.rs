@@ -53,6 +53,7 @@ impl ToyEngine {
         let mut tables = inner.tables.clone();
         let tasks = std::slice::from_mut(task);
         let effects = group_commit::run(&mut tables, &mut inner.cache, &self.env, now, tasks)?;
+        tables.committed_at = now;
         // A real engine makes it durable here.
         inner.tables = tables;
         // Still under the lock: commits are announced in their order.

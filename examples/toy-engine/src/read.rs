@@ -231,4 +231,8 @@ impl Read for Tables {
     fn cache_generation(&mut self) -> u64 {
         0
     }
+
+    fn committed_at(&mut self) -> EngineResult<Timestamp> {
+        Ok(self.committed_at)
+    }
 }

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass::audit::Record;
+use windlass::clock::Timestamp;
 use windlass::job::{ConcurrencyKey, JobId, JobRecord, Seq, Spec, Tenant};
 use windlass::store::engine::{Counts, DocumentKind, Edge, JobDataKind, Key, KeyHolder};
 
 /// Everything. Cloning it copies one pointer per chapter; `Arc::make_mut` copies a chapter when it is first changed.
 #[derive(Clone)]
 pub(crate) struct Tables {
+    /// Store time of the last commit.
+    pub(crate) committed_at: Timestamp,
     /// `JobTable`: jobs by sequence number, and the numbers by id. `ReadyIndex` is computed from them.
     pub(crate) jobs: Arc<BTreeMap<Seq, Arc<Row>>>,
     pub(crate) ids: Arc<BTreeMap<JobId, Seq>>,
@@ -45,6 +48,7 @@ pub(crate) struct Row {
 impl Default for Tables {
     fn default() -> Tables {
         Tables {
+            committed_at: Timestamp::MIN,
             jobs: Arc::default(),
             ids: Arc::default(),
             keys: Arc::default(),

@@ -171,6 +171,7 @@ mod tests {
             tenant: Tenant::new(&format!("t{number}")).unwrap(),
             queue: QueueName::new("q").unwrap(),
             job_type: JobType::new("t").unwrap(),
+            version: None,
         })
     }
 

@@ -100,6 +100,7 @@ fn lane(number: usize) -> Arc<Lane> {
         tenant: Tenant::new(&format!("t{number}")).unwrap(),
         queue: QueueName::new("default").unwrap(),
         job_type: JobType::new("send").unwrap(),
+        version: None,
     })
 }
 
