@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use windlass::clock::Stopwatch;
 use windlass::job::{JobAction, JobState};
 use windlass_api::filter::{JobFilter, ListQuery};
 use windlass_api::job::{ActedJob, Job};
@@ -292,21 +292,22 @@ async fn poll(
 /// The history that was read last. It grows by a point every few minutes, so it is not read with every poll.
 #[derive(Default)]
 struct StoredHistory {
-    last: Option<(Instant, History)>,
+    last: Option<(Stopwatch, History)>,
 }
 
 impl StoredHistory {
     /// The history that is wanted; None if the server does not have it, or refuses it.
     async fn read(&mut self, client: &ServerClient, wanted: Option<HistoryOf>) -> Option<History> {
         let of = wanted?;
-        let is_new =
-            |(at, history): &&(Instant, History)| history.of == of && at.elapsed() < TOP_HISTORY_INTERVAL;
+        let is_new = |(read, history): &&(Stopwatch, History)| {
+            history.of == of && read.elapsed() < TOP_HISTORY_INTERVAL
+        };
         if let Some((_, known)) = self.last.as_ref().filter(is_new) {
             return Some(known.clone());
         }
         let found = ask_call(client, of.call()).await.ok()?;
         let history = History { of, found };
-        self.last = Some((Instant::now(), history.clone()));
+        self.last = Some((Stopwatch::start(), history.clone()));
         Some(history)
     }
 }

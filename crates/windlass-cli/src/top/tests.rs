@@ -21,7 +21,7 @@ pub(super) fn now() -> Timestamp {
     "2030-01-31T12:00:30Z".parse().unwrap()
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> T {
     super::model::read(&value.to_string()).unwrap()
 }
 
@@ -58,7 +58,7 @@ pub(super) fn job(end: &str, kind: &str, state: &str, more: &Value) -> Job {
     for (name, value) in more.as_object().unwrap() {
         job[name] = value.clone();
     }
-    read(job)
+    read(&job)
 }
 
 fn error(message: &str, at: &str) -> Value {
@@ -76,15 +76,15 @@ pub(super) fn snapshot() -> Snapshot {
         minute
     };
     let stats = read(
-        json!({"queues": {}, "types": {}, "tenants": {}, "costs": [], "cascades": 0, "states": {"scheduled": 120, "running": 2, "failed": 1, "dead_letter": 1, "suspended": 1},
+        &json!({"queues": {}, "types": {}, "tenants": {}, "costs": [], "cascades": 0, "states": {"scheduled": 120, "running": 2, "failed": 1, "dead_letter": 1, "suspended": 1},
         "minutes": [minute("2030-01-31T11:59:00Z", 600), minute("2030-01-31T12:00:00Z", 100)]}),
     );
-    let queues: Vec<Queue> = read(json!([
+    let queues: Vec<Queue> = read(&json!([
         queue("billing", 0, 0, 0, &paused),
         queue("mail", 120, 2, 2, &Value::Null),
         queue("reports", 0, 0, 0, &Value::Null)
     ]));
-    let gate = read(json!({"online": true, "reason": null, "by": null, "since": null, "scopes": []}));
+    let gate = read(&json!({"online": true, "reason": null, "by": null, "since": null, "scopes": []}));
     let worker = json!({"id": id("00000001"), "name": "mail-1", "queues": [], "types": [], "concurrency": 1,
         "heartbeats": true, "registered_at": "2030-01-31T11:00:00Z", "seen_at": "2030-01-31T12:00:00Z", "alive": true});
     let lease = json!({"lease": {"worker": id("00000001"), "expires_at": "2030-01-31T12:05:00Z", "deadline": "2030-01-31T12:05:00Z"}, "progress": {"percent": 50.0, "message": "half way"}});
@@ -92,7 +92,7 @@ pub(super) fn snapshot() -> Snapshot {
         stats,
         queues,
         gate: Some(gate),
-        workers: Some(read(json!([worker]))),
+        workers: Some(read(&json!([worker]))),
         running: vec![
             job("a0000001", "email.send", "running", &lease),
             job("a0000002", "report.build", "running", &json!({})),
@@ -264,13 +264,14 @@ fn details_tell_why_and_what_was_tried() {
     let wish = press(&mut screen, KeyCode::Enter);
     let Some(Effect::ShowJob(looked)) = wish else { panic!("{wish:?}") };
     assert_eq!(looked, id("fa000002"));
-    let reasons: Reasons = read(json!({"reasons": [{"code": "no_worker", "message": "no worker takes it"}]}));
+    let reasons: Reasons =
+        read(&json!({"reasons": [{"code": "no_worker", "message": "no worker takes it"}]}));
     let attempts: Attempts = read(
-        json!({"attempts": [{"attempt_id": "a", "number": 1, "started_at": "2030-01-31T12:00:00Z",
+        &json!({"attempts": [{"attempt_id": "a", "number": 1, "started_at": "2030-01-31T12:00:00Z",
         "ended_at": "2030-01-31T12:00:01Z", "outcome": "failed", "error": {"category": "temporary", "code": null, "message": "no route", "at": "2030-01-31T12:00:01Z", "attempt": 1, "error_type": "RETRYABLE", "cause": []}}]}),
     );
     let logs: Logs = read(
-        json!({"logs": [{"number": 1, "at": "2030-01-31T12:00:00Z", "attempt": 1, "text": "calling\u{7}"}]}),
+        &json!({"logs": [{"number": 1, "at": "2030-01-31T12:00:00Z", "attempt": 1, "text": "calling\u{7}"}]}),
     );
     let found = screen.chosen_job().unwrap().clone();
     let Mode::Details(details) = &mut screen.mode else { panic!("{:?}", screen.mode) };

@@ -68,7 +68,8 @@ pub(crate) async fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let query = ListQuery { payload: Some(true), ..query };
     each_page(&client, &query, |jobs| {
         for job in jobs {
-            match serde_json::from_str(job.get()).ok().and_then(|job| submission(job, &named, client.now())) {
+            match serde_json::from_str(job.get()).ok().and_then(|job| submission(&job, &named, client.now()))
+            {
                 Some(line) => {
                     output::line(&output::raw::compact(&line))?;
                     count += 1;
@@ -132,9 +133,9 @@ async fn named(client: &ServerClient, query: &ListQuery) -> anyhow::Result<HashS
 }
 
 /// The submission that repeats a job, as JSON; None if its payload was not sent. Jobs that are `named` get their id as name.
-fn submission(job: Fields, named: &HashSet<JobId>, now: Timestamp) -> Option<String> {
+fn submission(job: &Fields, named: &HashSet<JobId>, now: Timestamp) -> Option<String> {
     let is_bytes = job.contains_key("payload_base64");
-    let is_redacted = read::<bool>(&job, "redacted") == Some(true);
+    let is_redacted = read::<bool>(job, "redacted") == Some(true);
     if is_redacted || !(is_bytes || job.contains_key("payload")) {
         return None;
     }
@@ -147,17 +148,17 @@ fn submission(job: Fields, named: &HashSet<JobId>, now: Timestamp) -> Option<Str
             add(name, value);
         }
     }
-    if read::<String>(&job, "state").as_deref() == Some("created") {
+    if read::<String>(job, "state").as_deref() == Some("created") {
         add("hold", "true");
     }
-    if let Some(Moment(at)) = read(&job, "run_at").filter(|Moment(at)| *at > now) {
+    if let Some(Moment(at)) = read(job, "run_at").filter(|Moment(at)| *at > now) {
         add("run_at", &serde_json::to_string(&Moment(at)).ok()?);
     }
-    if let Some(Text(id)) = read::<Text<JobId>>(&job, "id").filter(|Text(id)| named.contains(id)) {
+    if let Some(Text(id)) = read::<Text<JobId>>(job, "id").filter(|Text(id)| named.contains(id)) {
         add("name", &format!("\"{id}\""));
     }
     for name in LINKS {
-        let ids: Vec<Text<JobId>> = read(&job, name).unwrap_or_default();
+        let ids: Vec<Text<JobId>> = read(job, name).unwrap_or_default();
         let sign = |id: &JobId| if named.contains(id) { "@" } else { "" };
         let ids: Vec<String> = ids.iter().map(|Text(id)| format!("\"{}{id}\"", sign(id))).collect();
         if !ids.is_empty() {
@@ -179,7 +180,7 @@ mod tests {
 
     fn line(job: &str, named: &[JobId]) -> Option<String> {
         let now = "2030-01-01T00:00:00Z".parse::<Moment>().unwrap().0;
-        submission(serde_json::from_str(job).unwrap(), &named.iter().copied().collect(), now)
+        submission(&serde_json::from_str(job).unwrap(), &named.iter().copied().collect(), now)
     }
 
     #[test]

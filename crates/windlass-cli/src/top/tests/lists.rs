@@ -29,8 +29,8 @@ fn full() -> Screen {
     let failed =
         |end: &str, message: &str| job(end, "webhook", "failed", &error(message, "2030-01-31T12:00:10Z"));
     let mut next = snapshot();
-    next.types = Some(read(json!([job_type("a", 3, &Value::Null), job_type("b", 9, &Value::Null)])));
-    next.schedules = Some(read(json!([schedule("nightly")])));
+    next.types = Some(read(&json!([job_type("a", 3, &Value::Null), job_type("b", 9, &Value::Null)])));
+    next.schedules = Some(read(&json!([schedule("nightly")])));
     next.failures.extend([failed("fb000001", "order 17 refused"), failed("fb000002", "order 18 refused")]);
     screen.take(next);
     screen
