@@ -50,6 +50,16 @@ def test_a_payload_of_another_type_fails_the_job(server: Server, worker: WorkerP
     assert (job["state"], job["error"]["code"]) == ("failed", "payload_unreadable")
 
 
+def test_a_job_that_requires_a_version_runs_on_workers_of_that_version(server: Server, start: Start) -> None:
+    start("--worker-version", "1")
+    newer = submit(server, "double", 2, requires_version="2")
+    # It is claimed after the other one, if at all.
+    assert server.final(submit(server, "double", 1))["state"] == "completed"
+    assert server.get(f"/jobs/{newer}")["state"] == "scheduled"
+    start("--worker-version", "2")
+    assert server.final(newer)["state"] == "completed"
+
+
 @pytest.mark.parametrize("point", [
     "", "at the start", "in reserve", "after reserve", "after sleep", "after charge", "after signal", "after children",
 ])

@@ -64,6 +64,8 @@ export interface SubmitOptions extends JobDefaults {
   readonly after?: readonly string[];
   /** Ids of jobs of which one must be final first. */
   readonly afterAny?: readonly string[];
+  /** Only workers with exactly this `version` receive the job. */
+  readonly requiresVersion?: string;
   readonly correlationId?: string;
   readonly callbackUrl?: string;
   readonly tenant?: string;

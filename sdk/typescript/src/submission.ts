@@ -54,6 +54,7 @@ function fieldsOf(job: AnyJob, given: SubmitOptions): Record<string, unknown> {
     run_at: options.runAt?.toISOString(),
     after: options.after,
     after_any: options.afterAny,
+    requires_version: options.requiresVersion,
     correlation_id: options.correlationId,
     callback_url: options.callbackUrl,
     tenant: options.tenant,

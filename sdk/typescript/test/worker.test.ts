@@ -216,6 +216,22 @@ describe("worker", { concurrency: 8 }, () => {
     await assert.rejects(first.result({ timeout: "20ms" }), ResultTimeout);
   });
 
+  test("a job that requires a version runs on workers of that version", async (t) => {
+    const { client } = await server(t);
+    const job = defineJob<null, string>("versioned");
+    await using before = client.worker({ logger: quiet, version: "1" });
+    before.on(job, () => "1");
+    await before.start();
+    const newer = await client.submit(job, null, { requiresVersion: "2" });
+    // It is claimed after the other one, if at all.
+    assert.equal(await (await client.submit(job, null)).result({ timeout: "60s" }), "1");
+    assert.equal((await newer.get()).state, "scheduled");
+    await using after = client.worker({ logger: quiet, version: "2" });
+    after.on(job, () => "2");
+    await after.start();
+    assert.equal(await newer.result({ timeout: "60s" }), "2");
+  });
+
   test("progress, logs, costs and events are seen", async (t) => {
     const { client } = await server(t);
     const job = defineJob<null, null>("seen");
@@ -242,6 +258,17 @@ describe("worker", { concurrency: 8 }, () => {
     const seen = [];
     for await (const progress of handle.progress()) seen.push(progress.percent);
     assert.deepEqual(seen, [50]);
+  });
+
+  test("events of a final job are given up to its end, whatever came before", async (t) => {
+    const { client } = await server(t);
+    const job = defineJob("prioritised");
+    const handle = await client.submit(job, null, { delay: "1h" });
+    await client.http.ask({ method: "POST", path: `/jobs/${handle.id}/priority`, body: '{"value": 80}' });
+    await handle.cancel();
+    const names: string[] = [];
+    for await (const { event } of handle.events({ after: 0 })) names.push(event);
+    assert.deepEqual(names.slice(-2), ["job.ops.priority_updated", "job.lifecycle.cancelled"]);
   });
 
   test("mistakes are refused at once", async (t) => {

@@ -52,6 +52,8 @@ class Options(TypedDict, total=False):
     """Options of a submission. Those of the job type are the defaults."""
 
     queue: str
+    #: Only workers that were started with exactly this ``version`` receive the job.
+    requires_version: str
     priority: int | Literal["bulk", "low", "normal", "high", "critical"]
     delay: Duration
     run_at: datetime

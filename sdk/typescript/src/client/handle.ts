@@ -73,8 +73,9 @@ export class Handle<Result> {
           if (event === "end") break;
           const seq = id === undefined ? undefined : Number(id);
           last = seq ?? last;
-          yield { event, seq, data: JSON.parse(data) as Record<string, unknown> };
-          if (isEnd(event) && isFinal((await this.get()).state)) return;
+          const record = JSON.parse(data) as Record<string, unknown>;
+          yield { event, seq, data: record };
+          if (isEnd(event, record)) return;
         }
       } catch (error) {
         if (options.signal?.aborted || error instanceof ApiError) throw error;
@@ -189,7 +190,8 @@ export class Handle<Result> {
   }
 }
 
-/** Whether a job may be final after this event. */
-function isEnd(event: string): boolean {
-  return !["submitted", "claimed", "retried", "suspended", "resumed", "parked", "woken"].some((name) => event.endsWith(`.${name}`));
+/** Whether the job is final after this event, or does not exist any more. */
+function isEnd(event: string, data: Record<string, unknown>): boolean {
+  const context = data["context"] as { state?: unknown } | undefined;
+  return event === "job.ops.deleted" || (typeof context?.state === "string" && isFinal(context.state));
 }

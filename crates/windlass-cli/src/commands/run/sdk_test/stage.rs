@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::clock::JumpClock;
@@ -26,7 +26,10 @@ pub(super) struct Stage {
     pub(super) clock: Arc<JumpClock>,
     address: SocketAddr,
     stop: CancellationToken,
-    serving: JoinHandle<()>,
+    /// None after a restart that failed.
+    serving: Option<JoinHandle<()>>,
+    /// Keeps the port while the server restarts: another case would take it.
+    _port: Option<TcpSocket>,
 }
 
 impl Stage {
@@ -34,17 +37,21 @@ impl Stage {
         let clock = Arc::new(JumpClock::new(false));
         let env = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
         let store = Store::open_in("memory:", env)?;
-        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let port = reserved(any)?;
+        let listen = port.as_ref().map_or(Ok(any), TcpSocket::local_addr)?;
         let (address, stop, serving) = serve(&store, &clock, listen).await?;
-        Ok(Stage { store, clock, address, stop, serving })
+        Ok(Stage { store, clock, address, stop, serving: Some(serving), _port: port })
     }
 
     /// Stops the server, which breaks all connections, and starts another on the same store and address.
     pub(super) async fn restart(&mut self) -> anyhow::Result<()> {
         self.stop.cancel();
-        (&mut self.serving).await?;
+        if let Some(serving) = self.serving.take() {
+            serving.await?;
+        }
         let (_, stop, serving) = serve(&self.store, &self.clock, self.address).await?;
-        (self.stop, self.serving) = (stop, serving);
+        (self.stop, self.serving) = (stop, Some(serving));
         Ok(())
     }
 
@@ -76,10 +83,24 @@ impl Stage {
 
     pub(super) async fn end(self) -> anyhow::Result<()> {
         self.stop.cancel();
-        self.serving.await?;
+        if let Some(serving) = self.serving {
+            serving.await?;
+        }
         self.store.close();
         Ok(())
     }
+}
+
+/// A socket that has a port and does not listen. Linux lets a server listen there all the same; on other systems nothing is
+/// reserved.
+fn reserved(any: SocketAddr) -> std::io::Result<Option<TcpSocket>> {
+    if !cfg!(target_os = "linux") {
+        return Ok(None);
+    }
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(any)?;
+    Ok(Some(socket))
 }
 
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
