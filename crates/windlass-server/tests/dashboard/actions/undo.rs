@@ -183,7 +183,7 @@ async fn an_undo_is_signed_and_asks_for_the_same_permission() {
     assert_ne!(forged, location);
     assert!(!site.ask("GET", &forged, &own, "").await.body.contains(">Undo</button>"));
     let foreign = site.ask("GET", "/?done=saved&undo=%2Fgate%3Faction%3Dclose", &own, "").await.body;
-    assert!(!foreign.contains(">Undo</button>"), "a link from elsewhere offers nothing");
+    assert!(!foreign.contains(">Undo</button>"), "a link from another site offers nothing");
     // A push target's URL may contain a secret: it does not get into an address.
     let body = format!("token={token}&push_url=https%3A%2F%2Fa.example%2FSECRET&was_push_url=");
     let done = site.ask("POST", "/queues/default/settings", &own, &body).await;
