@@ -111,25 +111,26 @@ impl Report {
                 add(what, &format!("windlass list --queue {name} --state scheduled --order oldest"));
             }
         }
-        if let Some(Unresolved { failed, dead_letter, complete }) = self.stats.unresolved {
-            let more = if complete { "" } else { " at least" };
-            let redrive = |state: &str| format!("windlass list --state {state} --redriven false");
-            if dead_letter > 0 {
-                add(
-                    format!("{}{more} not retried", counted(dead_letter, "dead letter")),
-                    &redrive("dead_letter"),
-                );
-            }
-            if failed > 0 {
-                add(format!("{}{more} not retried", counted(failed, "failed job")), &redrive("failed"));
-            }
-        }
+        found.extend(self.stats.unresolved.iter().flat_map(not_retried));
         found
     }
 
     fn alive(&self) -> u64 {
         self.workers.iter().filter(|worker| worker.alive).count() as u64
     }
+}
+
+/// Failed jobs that nobody has retried.
+fn not_retried(unresolved: &Unresolved) -> Vec<Concern> {
+    let more = if unresolved.complete { "" } else { " at least" };
+    let kinds =
+        [(unresolved.dead_letter, "dead letter", "dead_letter"), (unresolved.failed, "failed job", "failed")];
+    let open = kinds.into_iter().filter(|(count, ..)| *count > 0);
+    open.map(|(count, noun, state)| Concern {
+        what: format!("{}{more} not retried", counted(count, noun)),
+        command: format!("windlass list --state {state} --redriven false"),
+    })
+    .collect()
 }
 
 /// The alerts; none if the server has no alerts, or the key may not read them.

@@ -71,7 +71,10 @@ async fn a_failed_job_is_looked_into_and_redriven() {
     let server = busy(&folder).await;
     let terminal = watch(&server, 100, 30).await;
     terminal.shows(&["exports"]).await;
-    terminal.press(&["3", "Enter"]).await;
+    // A server error is shown with its message.
+    terminal.press(&["3", "c", "y"]).await;
+    terminal.shows(&["refused: ", "cannot cancel"]).await;
+    terminal.press(&["Enter"]).await;
     terminal.shows(&["order.export", "Attempts", "failed after", "Esc back"]).await;
     terminal.press(&["r"]).await;
     terminal.shows(&["Redrive order.export"]).await;
@@ -79,9 +82,6 @@ async fn a_failed_job_is_looked_into_and_redriven() {
     terminal.shows(&["is redriven as"]).await;
     let jobs = server.request("GET", "/jobs?type=order.export&state=scheduled").send().await.json();
     assert!(jobs["jobs"][0]["retry_of"].is_string(), "{jobs}");
-    // A server error is shown with its message.
-    terminal.press(&["3", "c", "y"]).await;
-    terminal.shows(&["refused: ", "cannot cancel"]).await;
     terminal.press(&["C-c"]).await;
     terminal.is_left_clean(0).await;
     server.stop().await;
@@ -137,10 +137,6 @@ async fn workers_types_schedules_and_errors_have_their_lists() {
     terminal.shows(&["Run schedule hourly now?"]).await;
     terminal.press(&["y"]).await;
     terminal.shows(&["hourly submitted"]).await;
-    terminal.press(&["8", "r"]).await;
-    terminal.shows(&["Retry 1 job of type order.export?", "no such customer"]).await;
-    terminal.press(&["y"]).await;
-    terminal.shows(&["1 job is retried", "no failed jobs that nobody has retried"]).await;
     // A click on the tab of failures, then on its row, opens it with its payload.
     let shown = terminal.text().await;
     let (row, line) = shown.lines().enumerate().find(|(_, line)| line.contains("3 Failures")).unwrap();
@@ -151,6 +147,12 @@ async fn workers_types_schedules_and_errors_have_their_lists() {
         shown.lines().position(|line| line.contains("order.export") && line.contains("failed")).unwrap();
     terminal.press(&["-l", &format!("\u{1b}[<0;10;{}M", row + 1)]).await;
     terminal.shows(&["Payload", "null", "Esc back"]).await;
+    terminal.press(&["Escape"]).await;
+    terminal.shows(&["Enter why"]).await;
+    terminal.press(&["8", "r"]).await;
+    terminal.shows(&["Retry 1 job of type order.export?", "no such customer"]).await;
+    terminal.press(&["y"]).await;
+    terminal.shows(&["1 job is retried", "no failed jobs that nobody has retried"]).await;
     terminal.press(&["C-c"]).await;
     terminal.is_left_clean(0).await;
     server.stop().await;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::effects::audit::RecordActor;
 use crate::clock::Timestamp;
 use crate::error::{StoreError, WorkError};
-use crate::job::{JobEvent, JobRecord, JobType, Lane, QueueName, Seq, Spec, WorkerId};
+use crate::job::{JobEvent, JobRecord, JobState, JobType, Lane, QueueName, Seq, Spec, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::Worker;
@@ -246,6 +246,7 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
     // The search has flushed earlier changes; claims do not change specs.
     let specs = tx.raw(|db| db.specs_or_damage(taken))?;
     let mut claimed = Vec::with_capacity(taken.len());
+    let mut has_ended = false;
     for (seq, spec) in taken.iter().zip(specs) {
         let found = match spec {
             Ok(spec) => with_checkpoints(tx, *seq, spec),
@@ -254,9 +255,23 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
         // The others are handed out.
         match found {
             Ok(found) => claimed.push(found),
-            Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => tx.end_damaged(*seq, damage)?,
+            Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => {
+                tx.end_damaged(*seq, damage)?;
+                has_ended = true;
+            }
             Err(error) => return Err(error),
         }
+    }
+    if has_ended {
+        // The end of a child may have cancelled its siblings in the same claim.
+        let mut running = Vec::with_capacity(claimed.len());
+        for one in claimed {
+            let is_same = |job: &JobRecord| job.state == JobState::Running && job.fence == one.job.fence;
+            if tx.job(one.job.seq)?.is_some_and(is_same) {
+                running.push(one);
+            }
+        }
+        claimed = running;
     }
     Ok(claimed)
 }

@@ -136,7 +136,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut tables = Tables::new(link, tables::Access::Write);
     let mut idle = IdleLimit::default();
     for attempt in 1.. {
-        tables.idle_max = idle.begin();
+        tables.idle_max = idle.begin(tables.link.round_trip());
         let looked = look_at(&mut tables, address, env);
         let is_lost = tables.link.lost().is_some();
         match looked {

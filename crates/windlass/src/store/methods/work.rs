@@ -136,7 +136,13 @@ impl Store {
         worker: WorkerId,
         beats: Vec<HeartbeatItem>,
     ) -> Result<HeartbeatReply, WorkError> {
-        let kind = Kind::UrgentAbout(beats.iter().map(|beat| beat.job).collect());
+        // Too many are refused without being read.
+        let is_read = beats.len() <= limits::OUTCOMES_PER_CALL_MAX;
+        let kind = if is_read {
+            Kind::UrgentAbout(beats.iter().map(|beat| beat.job).collect())
+        } else {
+            Kind::Urgent
+        };
         self.write_for(caller, "heartbeat", kind, move |tx, caller| {
             heartbeat::heartbeat(tx, caller, worker, &beats)
         })

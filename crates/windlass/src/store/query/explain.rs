@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::clock::whole_millis;
 use crate::error::StoreError;
-use crate::job::{Bucket, JobRecord, JobState, Lane, Rate, Suspension, Wait};
+use crate::job::{Bucket, JobRecord, JobState, Lane, Rate, Suspension, Wait, WorkerId};
 use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::budget::{self, BudgetUsage};
 use crate::store::documents::cascade;
@@ -138,6 +138,18 @@ fn without_slots(
     Ok(found)
 }
 
+/// Whether this worker runs as many jobs as it has slots.
+fn is_full(tx: &mut ReadTx<'_>, worker: WorkerId, slots: usize) -> Result<bool, StoreError> {
+    if let Some(known) = tx.full_workers.get(&worker) {
+        return Ok(*known);
+    }
+    let filter = Filter { workers: vec![worker], states: vec![JobState::Running], ..Filter::default() };
+    let scan = Scan { filter, order: Order::Oldest, after: None, limit: slots };
+    let is_full = tx.db.scan(&scan)?.len() >= slots;
+    tx.full_workers.insert(worker, is_full);
+    Ok(is_full)
+}
+
 fn count_slots(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let now = tx.now;
     let open = config.workers.values().filter(|worker| {
@@ -158,9 +170,7 @@ fn count_slots(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<
     let mut slots = 0;
     for worker in &at_work {
         let limit = usize::try_from(worker.concurrency).unwrap_or(usize::MAX).max(1);
-        let filter =
-            Filter { workers: vec![worker.id], states: vec![JobState::Running], ..Filter::default() };
-        if tx.db.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?.len() < limit {
+        if !is_full(tx, worker.id, limit)? {
             return Ok(None);
         }
         slots += limit;

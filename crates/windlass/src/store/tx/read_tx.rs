@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::Lane;
+use crate::job::{Lane, WorkerId};
 use crate::store::documents::config::{Config, Worker};
 use crate::store::documents::liveness::Liveness;
 use crate::store::engine::{EngineResult, Read};
@@ -31,6 +31,8 @@ pub struct ReadTx<'a> {
     liveness: Liveness,
     /// Whether all slots of the workers of a lane are taken, as far as this transaction has counted them.
     pub(in crate::store) full_lanes: FxHashMap<Arc<Lane>, Option<Reason>>,
+    /// Whether all slots of a worker are taken, of those that were counted: lanes share workers.
+    pub(in crate::store) full_workers: FxHashMap<WorkerId, bool>,
     /// Whether this reads within a commit, which must not wait until the running jobs of many workers are counted.
     pub(in crate::store) is_in_commit: bool,
 }
@@ -53,6 +55,7 @@ impl<'a> ReadTx<'a> {
             cancellation: None,
             liveness: Liveness::default(),
             full_lanes: FxHashMap::default(),
+            full_workers: FxHashMap::default(),
             is_in_commit: false,
         }
     }

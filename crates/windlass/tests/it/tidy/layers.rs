@@ -9,7 +9,7 @@ const LAYERS: [&[&str]; 4] = [
     &["clock"],
     &["store"],
     &["api", "remote"],
-    &["client", "handler", "context", "worker", "maintenance", "testing", "doctests", "bench"],
+    &["client", "handler", "context", "worker", "maintenance", "testing", "doctests", "guides", "bench"],
 ];
 
 const LIBRARY: &str = "crates/windlass/src/";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use serde_json::value::{RawValue, to_raw_value};
-use windlass::clock::Timestamp;
+use windlass::clock::{Deadline, Timestamp};
 use windlass::job::{JobState, JobType, QueueName, Tenant};
 use windlass_api::filter::{JobFilter, ListQuery};
 use windlass_api::job::Job;
@@ -115,8 +115,8 @@ pub(super) async fn follow(client: &ServerClient, args: &SeveralArgs, is_json: b
             }
             is_known = true;
         }
-        let deadline = tokio::time::Instant::now() + LOG_POLL_INTERVAL;
-        while let Ok(event) = tokio::time::timeout_at(deadline, events.next()).await {
+        let deadline = Deadline::after(LOG_POLL_INTERVAL);
+        while let Ok(event) = tokio::time::timeout(deadline.left(), events.next()).await {
             let Some(event) = event? else {
                 // Events may have been missed.
                 is_known = false;

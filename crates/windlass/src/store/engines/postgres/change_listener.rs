@@ -137,12 +137,14 @@ impl ChangeListener {
     }
 
     async fn listen(&mut self, client: &Client, received: &Received) -> Result<Ended, Error> {
-        let nodes = self.address.lock_key("nodes");
+        let (nodes, waiting) = (self.address.lock_key("nodes"), self.address.lock_key("waiting"));
         (self.known, self.is_alone, self.is_waiting) = (None, false, false);
         self.unannounced.clear();
         if self.address.is_notifying {
             let channel = self.address.channel();
-            client.batch_execute(&format!("LISTEN \"{channel}\"")).await?;
+            // The first lock says that the store is open here: it is not moved meanwhile.
+            let greeting = format!("SELECT pg_advisory_lock_shared({nodes}); LISTEN \"{channel}\"");
+            client.batch_execute(&greeting).await?;
             // The other nodes learn what they may have missed.
             self.notifications.add(EVERYTHING);
         }
@@ -177,16 +179,16 @@ impl ChangeListener {
                     self.receive(announced);
                 }
                 () = env.wakeups.until_waiters(), if self.address.is_notifying && !self.is_waiting => {
-                    self.begin_to_wait(client, nodes).await?;
+                    self.begin_to_wait(client, waiting).await?;
                 }
-                _ = rounds.tick() => self.poll(client, nodes).await?,
+                _ = rounds.tick() => self.poll(client, waiting).await?,
             }
         }
     }
 
     /// Somebody waits in this process from now on: other nodes find the lock taken, and announce what they withheld.
-    async fn begin_to_wait(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
-        client.batch_execute(&format!("SELECT pg_advisory_lock_shared({nodes})")).await?;
+    async fn begin_to_wait(&mut self, client: &Client, waiting: i64) -> Result<(), Error> {
+        client.batch_execute(&format!("SELECT pg_advisory_lock_shared({waiting})")).await?;
         (self.is_waiting, self.idle_polls) = (true, 0);
         self.unannounced.clear();
         // They are told even if a poll finds before that that nobody else waits.
@@ -196,10 +198,10 @@ impl ChangeListener {
     }
 
     /// Gives the lock back some time after the last waiter has gone: those of a worker that is busy come and go.
-    async fn end_waiting(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
+    async fn end_waiting(&mut self, client: &Client, waiting: i64) -> Result<(), Error> {
         self.idle_polls = if self.env.wakeups.has_waiters() { 0 } else { self.idle_polls + 1 };
         if self.is_waiting && self.idle_polls >= limits::LISTENER_LEAVES_AFTER {
-            client.batch_execute(&format!("SELECT pg_advisory_unlock_shared({nodes})")).await?;
+            client.batch_execute(&format!("SELECT pg_advisory_unlock_shared({waiting})")).await?;
             self.is_waiting = false;
         }
         Ok(())
@@ -279,12 +281,12 @@ impl ChangeListener {
     }
 
     /// Polls for commits of other nodes, and whether somebody waits on one.
-    async fn poll(&mut self, client: &Client, nodes: i64) -> Result<(), Error> {
+    async fn poll(&mut self, client: &Client, waiting: i64) -> Result<(), Error> {
         if self.address.is_notifying {
-            self.end_waiting(client, nodes).await?;
+            self.end_waiting(client, waiting).await?;
             // Only if nobody else waits it gets the lock that waiting nodes share.
             let sql = format!(
-                "SELECT CASE WHEN pg_try_advisory_lock({nodes}) THEN pg_advisory_unlock({nodes}) ELSE false END"
+                "SELECT CASE WHEN pg_try_advisory_lock({waiting}) THEN pg_advisory_unlock({waiting}) ELSE false END"
             );
             let alone = client.query_typed(&sql, &[]).await?;
             if alone.first().is_some_and(|row| row.get(0)) {

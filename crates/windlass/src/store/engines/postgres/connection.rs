@@ -12,6 +12,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::error::SqlState;
@@ -22,6 +23,7 @@ use self::address::Address;
 use self::tls::Tls;
 use self::waits::Waits;
 use super::parameter::Parameter;
+use crate::clock::Stopwatch;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::EngineResult;
@@ -57,6 +59,8 @@ pub(super) struct Connection {
     pub(super) waits: Waits,
     /// Whether nothing may be asked: what is answered must not depend on it.
     pub(super) is_silent: bool,
+    /// The round trip of the first statement.
+    round_trip: Option<Duration>,
 }
 
 impl Connection {
@@ -98,7 +102,17 @@ impl Connection {
             lost: None,
             waits,
             is_silent: false,
+            round_trip: None,
         })
+    }
+
+    /// How long a statement that does nothing takes: measured once, when it is asked for. Zero if the connection is lost.
+    pub(super) fn round_trip(&mut self) -> Duration {
+        if self.round_trip.is_none() && self.lost.is_none() {
+            let watch = Stopwatch::start();
+            self.round_trip = self.run("").is_ok().then(|| watch.elapsed());
+        }
+        self.round_trip.unwrap_or_default()
     }
 
     /// Why the connection is not usable any more, if so.

@@ -1,6 +1,7 @@
 //! How long the server lets a transaction of this node be idle. A node that is stopped (a debugger, a suspended machine, a
 //! page on a slow disk) must not stop the others for longer each time; one that is only slow must have a chance to finish.
-//! So the limit grows only if this thread was running, or waiting for a processor, for as long as the limit.
+//! So the limit grows only if this thread was running, or waiting for a processor, for as long as the limit. A node that is
+//! far away has the time of a few round trips in any case: the server is idle while a message is on its way.
 
 use std::fs::File;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use crate::limits;
 /// How much longer a transaction may be idle after a node was too slow, and how many commits later that is undone.
 const STEP: u32 = 4;
 const COMMITS: u32 = 64;
+/// Round trips for which a transaction may be idle.
+const ROUND_TRIPS: u32 = 3;
 
 /// The limit, and what it depends on.
 #[derive(Debug)]
@@ -20,20 +23,25 @@ pub(super) struct IdleLimit {
     awake: Awake,
     /// How long the thread had been awake when the attempt began.
     began: Option<Duration>,
+    /// The shortest round trip to the database of any connection.
+    nearest: Option<Duration>,
 }
 
 impl Default for IdleLimit {
     fn default() -> IdleLimit {
         let awake = Awake::Unopened;
-        IdleLimit { most: limits::TRANSACTION_IDLE_MIN, commits: 0, awake, began: None }
+        IdleLimit { most: limits::TRANSACTION_IDLE_MIN, commits: 0, awake, began: None, nearest: None }
     }
 }
 
 impl IdleLimit {
-    /// An attempt begins on this thread; returns the limit for it.
-    pub(super) fn begin(&mut self) -> Duration {
+    /// An attempt begins on this thread, on a connection with this round trip; returns the limit for it.
+    pub(super) fn begin(&mut self, round_trip: Duration) -> Duration {
         self.began = self.awake.read();
-        self.most
+        // The shortest one: a node that was frozen while it was measured is not far away.
+        let nearest = self.nearest.map_or(round_trip, |nearest| nearest.min(round_trip));
+        self.nearest = Some(nearest);
+        self.most.max(nearest.saturating_mul(ROUND_TRIPS)).min(limits::TRANSACTION_IDLE_MAX)
     }
 
     /// The attempt lost its connection.
@@ -79,7 +87,9 @@ impl Awake {
         let text = std::str::from_utf8(text.get(..length)?).ok()?;
         let mut nanos = text.split_ascii_whitespace().map(str::parse::<u64>);
         let (ran, waited) = (nanos.next()?.ok()?, nanos.next()?.ok()?);
-        Some(Duration::from_nanos(ran.saturating_add(waited)))
+        // Some systems have the file and keep no account.
+        let awake = Duration::from_nanos(ran.saturating_add(waited));
+        (!awake.is_zero()).then_some(awake)
     }
 }
 
@@ -94,7 +104,7 @@ mod tests {
     fn a_node_that_is_frozen_again_and_again_never_has_more_time() {
         let mut limit = IdleLimit::default();
         for _ in 0..100 {
-            assert_eq!(limit.begin(), MIN);
+            assert_eq!(limit.begin(Duration::ZERO), MIN);
             limit.lost_after(Some(MIN / 2));
         }
     }
@@ -103,13 +113,23 @@ mod tests {
     fn a_slow_node_has_more_time_until_it_is_quick_again() {
         let mut limit = IdleLimit::default();
         limit.lost_after(Some(MIN));
-        assert_eq!(limit.begin(), MIN * STEP);
+        assert_eq!(limit.begin(Duration::ZERO), MIN * STEP);
         limit.lost_after(Some(MIN));
-        assert_eq!(limit.begin(), MIN * STEP, "it had four times as long");
+        assert_eq!(limit.begin(Duration::ZERO), MIN * STEP, "it had four times as long");
         (0..10).for_each(|_| limit.lost_after(None));
-        assert_eq!(limit.begin(), limits::TRANSACTION_IDLE_MAX);
+        assert_eq!(limit.begin(Duration::ZERO), limits::TRANSACTION_IDLE_MAX);
         (0..10 * COMMITS).for_each(|_| limit.committed());
-        assert_eq!(limit.begin(), MIN);
+        assert_eq!(limit.begin(Duration::ZERO), MIN);
+    }
+
+    #[test]
+    fn a_distant_node_has_the_time_of_some_round_trips() {
+        let mut limit = IdleLimit::default();
+        let distant = Duration::from_millis(250);
+        assert_eq!(limit.begin(distant), distant * ROUND_TRIPS);
+        // Frozen while the next connection was made.
+        assert_eq!(limit.begin(Duration::from_secs(60)), distant * ROUND_TRIPS);
+        assert_eq!(limit.begin(Duration::from_millis(1)), MIN);
     }
 
     #[test]

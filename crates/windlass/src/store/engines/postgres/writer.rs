@@ -202,7 +202,6 @@ impl Writer {
         let mut unknown: Option<Unknown> = None;
         let nobody_waits = Deadline::after(self.env.timing.outage_max);
         loop {
-            self.tables.idle_max = self.idle.begin();
             if unknown.is_none() {
                 tasks.retain(|task| !task.is_withdrawn());
                 if tasks.is_empty() {
@@ -212,6 +211,7 @@ impl Writer {
             // Requests with earlier deadlines are answered earlier; no request waits for the group beyond this.
             let until = tasks.iter().map(|task| task.deadline()).max().flatten();
             self.tables.link.waits = self.waits(until);
+            self.tables.idle_max = self.idle.begin(self.tables.link.round_trip());
             let error = match self.attempt_again(tasks, arriving, &mut unknown) {
                 Attempt::Committed(effects, number) => {
                     self.was_idle = number.is_none() || self.was_idle && effects.is_quiet();

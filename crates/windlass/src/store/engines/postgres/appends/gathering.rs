@@ -53,7 +53,7 @@ impl State {
         // The appender that asks has none, so that there is one at most.
         if let Some((appended, since)) = self.on_its_way.iter().flatten().next() {
             // A smaller group must not keep a larger one waiting, and nobody waits for an append that is slow.
-            let most = limits::APPENDS_OVERLAP_AFTER.max(2 * self.last);
+            let most = limits::APPENDS_OVERLAP_AFTER.max(2 * self.last).min(limits::APPENDS_OVERLAP_MAX);
             return if waiting > *appended { Duration::ZERO } else { most.saturating_sub(since.elapsed()) };
         }
         let Some((count, since)) = self.hoped_for else { return Duration::ZERO };
@@ -161,7 +161,11 @@ mod tests {
             |last| State { on_its_way: [None, Some((2, Stopwatch::start()))], last, ..State::default() };
         assert_eq!(on_its_way(LONG).pause(3), Duration::ZERO);
         assert_eq!(on_its_way(LONG).pause(limits::APPENDS_GATHERED_MAX), Duration::ZERO);
-        assert!(on_its_way(LONG).pause(2) > LONG);
+        let after = on_its_way(LONG).pause(2);
+        assert!(
+            !after.is_zero() && after <= limits::APPENDS_OVERLAP_MAX,
+            "nor does one after another that took long: {after:?}"
+        );
         let after = on_its_way(Duration::ZERO).pause(2);
         assert!(after <= limits::APPENDS_OVERLAP_AFTER, "one that takes long delays nobody: {after:?}");
     }

@@ -130,8 +130,11 @@ fn parse_config(address: &str) -> Result<(Config, Tls), OpenError> {
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(if has_others { limits::HOST_SILENCE_MAX } else { limits::CALL_MAX });
     }
-    config.keepalives_idle(if has_others { limits::HOST_PROBE_EVERY } else { Duration::from_secs(30) });
-    if has_others {
+    // Two hours if the address says nothing.
+    if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
+        config.keepalives_idle(if has_others { limits::HOST_PROBE_EVERY } else { Duration::from_secs(30) });
+    }
+    if has_others && config.get_keepalives_interval().is_none() {
         config.keepalives_interval(limits::HOST_PROBE_EVERY);
     }
     if config.get_application_name().is_none() {
