@@ -169,7 +169,7 @@ async fn waiting_nodes(client: &Client, schema: &str) -> i64 {
     let sql = format!(
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock' \
          AND (classid::bigint << 32 | objid::bigint) = \
-         ('x' || left(encode(sha256('windlass {schema} nodes'), 'hex'), 16))::bit(64)::bigint"
+         ('x' || left(encode(sha256('windlass {schema} waiting'), 'hex'), 16))::bit(64)::bigint"
     );
     client.query_one(&sql, &[]).await.unwrap().get(0)
 }
