@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import enum
 import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -397,5 +399,92 @@ def test_output_that_cannot_be_sent_for_now_is_sent_with_the_outcome() -> None:
         attempt.calls.backend.output._write = away
         outcome = await ended(attempt)
         assert outcome is not None and outcome["stream"] == {"offset": 0, "chunks": ["a", "b"]}
+
+    asyncio.run(use())
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    TWO = 2
+
+
+@pytest.mark.parametrize("has_pydantic", [True, False])
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (timedelta(seconds=90, microseconds=5), timedelta), (timedelta(seconds=-90), timedelta),
+        ({1: "a"}, dict[int, str]), ({1.5: 1}, dict[float, int]), ({True: 1}, dict[bool, int]),
+        ({"red": 1}, dict[str, int]), (2**200, int), (Decimal("1.10"), Decimal),
+        (datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=5))), datetime),
+    ],
+)
+def test_values_are_read_back_as_they_were(
+    value: Any, kind: Any, has_pydantic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codec, "_PYDANTIC", has_pydantic)
+    found = codec.decode(codec.plain(value), kind)
+    assert found == value and type(found) is type(value)
+
+
+def test_keys_of_objects_are_read_by_their_annotation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "_PYDANTIC", False)
+    assert codec.decode({"red": 1, "2": 2}, dict[Colour, int]) == {Colour.RED: 1, Colour.TWO: 2}
+    assert codec.decode({"7": 1, "x": 2}, dict[int | str, int]) == {7: 1, "x": 2}
+    with pytest.raises(codec.Unreadable):
+        codec.decode({"x": 1}, dict[int, int])
+
+
+def generator() -> Any:
+    yield 1
+
+
+async def async_generator() -> Any:
+    yield 1
+
+
+def test_generators_are_no_handlers() -> None:
+    for function in (generator, async_generator):
+        with pytest.raises(TypeError, match="is a generator"):
+            Windlass().job("a")(function)
+
+
+def stops() -> None:
+    raise StopIteration(3)
+
+
+async def a_far_sleep(cx: Cx) -> None:
+    await cx.sleep("100000000d")
+
+
+async def a_name_that_is_no_text(cx: Cx) -> None:
+    await cx.step("\ud800", stops)
+
+
+async def another_loop(cx: Cx) -> None:
+    await asyncio.to_thread(lambda: asyncio.run(cx.step("a", stops)))
+
+
+@pytest.mark.parametrize(
+    ("handler", "code", "message"),
+    [
+        (lambda cx: cx.step("a", stops), "RuntimeError", "the step raised StopIteration"),
+        (lambda cx: cx.step("a", generator), "step_work", "the function of a step is a generator"),
+        (lambda cx: cx.step("a", async_generator), "step_work", "the function of a step is a generator"),
+        (a_far_sleep, "not_allowed", "sleep: ends after the year 9999"),
+        (a_name_that_is_no_text, "step_name", "step: is no Unicode text"),
+        (another_loop, "RuntimeError", "calls of a context belong to the event loop of its worker"),
+    ],
+)
+def test_what_no_handler_can_do_fails_the_attempt(handler: Any, code: str, message: str) -> None:
+    app = Windlass()
+
+    @app.job("does")
+    async def does(_: None, cx: Cx) -> None:
+        await handler(cx)
+
+    async def use() -> None:
+        outcome = await ended(attempt_of(does, Settings()))
+        assert outcome is not None and outcome["outcome"] == "failed"
+        assert outcome["error"]["code"] == code and outcome["error"]["message"].startswith(message)
 
     asyncio.run(use())

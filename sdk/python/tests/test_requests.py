@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 
-from windlass_sdk import ApiError, Windlass
+from windlass_sdk import ApiError, OtherProtocol, Permanent, Windlass, Worker
+from windlass_sdk.cli import main, parser, run
+from windlass_sdk.durable.core import Stopped
 from windlass_sdk.errors import Unreachable
 from windlass_sdk.net import http_sync
 from windlass_sdk.net.api import Api
 from windlass_sdk.net.wire import Address, Answer as HttpAnswer
 from windlass_sdk.work import completer
+from windlass_sdk.work.backend import ServerBackend, Writes
 from windlass_sdk.work.completer import Completer, Report
+from windlass_sdk.work.registration import Registration
 
 Answer = tuple[int, bytes]
 
@@ -87,6 +91,69 @@ def test_a_request_that_may_have_been_done_is_not_repeated(stub: Callable[..., S
         except ApiError as error:
             assert error.status == status
         assert len(server.bodies) == count
+
+
+def registered(protocol: int) -> Answer:
+    return 201, json.dumps({"worker_id": f"w{protocol}", "heartbeat_every": "10s", "protocol": protocol}).encode()
+
+
+def test_a_worker_ends_if_the_server_speaks_another_protocol(stub: Callable[..., Stub]) -> None:
+    server = stub(registered(2))
+    app = Windlass(server.url)
+
+    @app.job("a")
+    async def handle(_: None) -> None: ...
+
+    with pytest.raises(OtherProtocol, match="worker protocol 2, this program 1"):
+        asyncio.run(Worker(app).run(handle_signals=False))
+    assert len(server.bodies) == 1
+    with pytest.raises(SystemExit, match="windlass-worker: the server speaks worker protocol 2"):
+        run(app, parser().parse_args(["x:app"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.such:app"], "there is no module no in "), (["jobs_app:other"], "jobs_app has no other; it has app"),
+        (["json:app"], "json has no app$"), (["jobs_app:asyncio"], "jobs_app:asyncio is not a Windlass application"),
+        (["jobs_app:app", "--concurrency", "0"], "concurrency is at least 1"), (["jobs_app:app", "--drain", "x"], "not a duration: 'x'"),
+    ],
+)
+def test_a_command_that_cannot_run_says_why(arguments: list[str], message: str) -> None:
+    with pytest.raises(SystemExit, match=f"^windlass-worker: {message}"):
+        main([*arguments, "--log-level", "CRITICAL"])
+
+
+def test_a_worker_ends_if_the_server_was_replaced_by_one_of_another_protocol(stub: Callable[..., Stub]) -> None:
+    server, events = stub(registered(1), registered(2)), list[str]()
+    registration = Registration(
+        Windlass(server.url).http, {}, lambda: events.append("lost"), lambda: events.append("failed")
+    )
+    registration.register()
+    registration.register_again("w1")
+    registration.register_again("w1")
+    assert events == ["lost", "failed"] and len(server.bodies) == 2
+    assert isinstance(registration.failure, OtherProtocol)
+
+
+def test_writes_of_several_jobs_share_a_request_and_one_that_is_refused_spoils_no_other(stub: Callable[..., Stub]) -> None:
+    def answers(*statuses: str) -> Answer:
+        return 200, json.dumps({"jobs": [{"id": "j", "status": status} for status in statuses]}).encode()
+
+    # All four at once are refused, so is the half with the bad one, and then it alone.
+    server = stub(refusal(400), refusal(400), refusal(400), answers("saved"), answers("saved", "stale"))
+
+    async def write() -> list[Any]:
+        api = Windlass(server.url).api()
+        writes = Writes(api)
+        jobs = [ServerBackend(api, writes, "w", {"id": f"j{n}", "fence": 1}, print) for n in range(4)]
+        return await asyncio.gather(*(job.save([("a", n)]) for n, job in enumerate(jobs)), return_exceptions=True)
+
+    bad, good, other, stale = asyncio.run(write())
+    assert isinstance(bad, Permanent) and bad.code == "not_allowed"
+    assert good is None and other is None and isinstance(stale, Stopped)
+    sizes = [len(json.loads(body)["jobs"]) for body in server.bodies]
+    assert sizes == [4, 2, 1, 1, 2]
 
 
 def test_a_signal_is_sent_once(stub: Callable[..., Stub], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -375,7 +375,7 @@ def test_groups_side_by_side_children_that_are_started_and_races(server: Server,
 
 
 def test_a_heartbeat_on_its_way_does_not_register_a_worker_that_has_ended(server: Server) -> None:
-    registration = Registration(SyncHttp(server.app.address), {"name": "w", "queues": [], "types": ["a"]}, lambda: None)
+    registration = Registration(SyncHttp(server.app.address), {"name": "w", "queues": [], "types": ["a"]}, lambda: None, lambda: None)
     registration.register()
     ended = registration.close()
     server.app.http.call("DELETE", f"/workers/{ended}")

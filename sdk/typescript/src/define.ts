@@ -28,52 +28,52 @@ export type Retry =
 /** Time limits of a job. */
 export interface Timeouts {
   /** Longest duration of one attempt. */
-  readonly execution?: Duration;
+  readonly execution?: Duration | undefined;
   /** How long a lease lasts without a heartbeat. */
-  readonly lease?: Duration;
+  readonly lease?: Duration | undefined;
   /** Longest time from submission to a final state; waiting counts. */
-  readonly lifetime?: Duration;
+  readonly lifetime?: Duration | undefined;
   /** Longest time from when the job can be claimed to its first start. */
-  readonly start?: Duration;
+  readonly start?: Duration | undefined;
 }
 
 /** What every submission of a job begins with. */
 export interface JobDefaults {
   /** The queue, `default` if not given. */
-  readonly queue?: string;
+  readonly queue?: string | undefined;
   /** 0 to 100, or a name. */
-  readonly priority?: number | "critical" | "high" | "normal" | "low" | "bulk";
-  readonly retry?: Retry;
-  readonly timeouts?: Timeouts;
-  readonly tags?: Readonly<Record<string, string>>;
+  readonly priority?: number | "critical" | "high" | "normal" | "low" | "bulk" | undefined;
+  readonly retry?: Retry | undefined;
+  readonly timeouts?: Timeouts | undefined;
+  readonly tags?: Readonly<Record<string, string>> | undefined;
 }
 
 /** How to submit one job; what is given here replaces the definition's own. */
 export interface SubmitOptions extends JobDefaults {
   /** A second submission with the same key returns the first job. */
-  readonly key?: string;
+  readonly key?: string | undefined;
   /** How long the key holds; 24 hours unless the server says otherwise. */
-  readonly keyWindow?: Duration;
+  readonly keyWindow?: Duration | undefined;
   /** At most one job with this key that is not final. */
-  readonly uniqueKey?: string;
+  readonly uniqueKey?: string | undefined;
   /** Jobs with the same key share a concurrency limit. */
-  readonly concurrencyKey?: string;
-  readonly delay?: Duration;
-  readonly runAt?: Date;
+  readonly concurrencyKey?: string | undefined;
+  readonly delay?: Duration | undefined;
+  readonly runAt?: Date | undefined;
   /** Ids of jobs that must complete first. */
-  readonly after?: readonly string[];
+  readonly after?: readonly string[] | undefined;
   /** Ids of jobs of which one must be final first. */
-  readonly afterAny?: readonly string[];
+  readonly afterAny?: readonly string[] | undefined;
   /** Only workers with exactly this `version` receive the job. */
-  readonly requiresVersion?: string;
-  readonly correlationId?: string;
-  readonly callbackUrl?: string;
-  readonly tenant?: string;
+  readonly requiresVersion?: string | undefined;
+  readonly correlationId?: string | undefined;
+  readonly callbackUrl?: string | undefined;
+  readonly tenant?: string | undefined;
   /** Keep it in `created` until it is submitted by its id. */
-  readonly hold?: boolean;
-  readonly debounce?: { readonly key: string; readonly delay: Duration };
+  readonly hold?: boolean | undefined;
+  readonly debounce?: { readonly key: string; readonly delay: Duration } | undefined;
   /** The W3C trace it belongs to. */
-  readonly traceparent?: string;
+  readonly traceparent?: string | undefined;
 }
 
 /** Options of {@link defineJob} with schemas. */

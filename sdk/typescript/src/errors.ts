@@ -55,7 +55,7 @@ export class RetryAfter extends Failure {
   override readonly name: string = "RetryAfter";
 
   constructor(delay: Duration, message = "to be retried later", options: Omit<FailureOptions, "category" | "retryAfter"> = {}) {
-    super(message, { ...options, category: "temporary", retryAfter: delay });
+    super(message, { ...options, category: "temporary", retryAfter: toMillis(delay) });
   }
 }
 
@@ -98,6 +98,18 @@ export class ApiError extends Error {
 /** The server could not be reached. */
 export class Unreachable extends Error {
   override readonly name = "Unreachable";
+}
+
+/** The server speaks another worker protocol: this program's worker ends, because it might run steps twice. */
+export class OtherProtocol extends Error {
+  override readonly name = "OtherProtocol";
+
+  constructor(
+    readonly server: number,
+    readonly own: number,
+  ) {
+    super(`the server speaks worker protocol ${server}, this program ${own}: use versions that speak the same one`);
+  }
 }
 
 /** The error of a job as the server stores it. */

@@ -23,36 +23,58 @@ export class Unwritable extends TypeError {
 /**
  * Writes a value as JSON. `undefined` becomes `null`.
  *
- * Throws {@link Unwritable} for values that JSON would lose without a word: `NaN`, infinities, `bigint`, `Map`, `Set`,
- * functions and symbols, and for circular values.
+ * Throws {@link Unwritable} for values that JSON would lose without a word: `NaN`, infinities, invalid dates, `bigint`, `Map`,
+ * `Set`, bytes, errors, promises, generators, functions and symbols, for circular values, and for texts that are no Unicode.
  */
 export function encode(value: unknown): string {
   if (value === undefined || value === null) return "null";
-  if (typeof value === "string" || typeof value === "boolean") return JSON.stringify(value);
+  if (typeof value === "boolean") return String(value);
   try {
-    return JSON.stringify(value, refuse) ?? "null";
+    const json = (typeof value === "string" ? JSON.stringify(value) : JSON.stringify(value, refuse)) ?? "null";
+    if (json.includes("\\ud") && HALF_PAIR.test(json)) throw new Unwritable("a text has half of a surrogate pair, which other languages cannot read");
+    return json;
   } catch (error) {
     if (error instanceof Unwritable) throw error;
     throw new Unwritable(error instanceof Error ? error.message.split("\n", 1)[0] : String(error));
   }
 }
 
-function refuse(key: string, value: unknown): unknown {
-  const where = key === "" ? "the value" : `\`${key}\``;
+/** The escape of half of a surrogate pair; whole pairs are not escaped. */
+const HALF_PAIR = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
+
+/** The kinds of objects that JSON writes without what they have. */
+function lost(value: object): string | undefined {
+  if (value instanceof Map || value instanceof Set || value instanceof WeakMap || value instanceof WeakSet) return value.constructor.name;
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) return value.constructor.name;
+  if (value instanceof Error || value instanceof RegExp || value instanceof Promise) return value.constructor.name;
+  const { next } = value as { next?: unknown };
+  return typeof next === "function" && (Symbol.iterator in value || Symbol.asyncIterator in value) ? "generator" : undefined;
+}
+
+function refuse(this: unknown, key: string, value: unknown): unknown {
   switch (typeof value) {
     case "number":
-      if (!Number.isFinite(value)) throw new Unwritable(`${where} is ${value}, which JSON cannot hold`);
+      if (!Number.isFinite(value)) throw unwritable(key, String(value));
       return value;
     case "bigint":
     case "symbol":
     case "function":
-      throw new Unwritable(`${where} is a ${typeof value}, which JSON cannot hold`);
-    case "object":
-      if (value instanceof Map || value instanceof Set) {
-        throw new Unwritable(`${where} is a ${value.constructor.name}, which JSON cannot hold`);
+      throw unwritable(key, `a ${typeof value}`);
+    case "object": {
+      if (value === null) {
+        // An invalid date writes itself as null.
+        if ((this as Record<string, unknown>)[key] instanceof Date) throw unwritable(key, "an invalid date");
+        return value;
       }
+      const kind = lost(value);
+      if (kind !== undefined) throw unwritable(key, `a ${kind}`);
       return value;
+    }
     default:
       return value;
   }
+}
+
+function unwritable(key: string, what: string): Unwritable {
+  return new Unwritable(`${key === "" ? "the value" : `\`${key}\``} is ${what}, which JSON cannot hold`);
 }

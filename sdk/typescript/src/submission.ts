@@ -38,7 +38,9 @@ export function childSubmission(child: ChildJob<unknown>): Promise<Submission> {
 }
 
 function fieldsOf(job: AnyJob, given: SubmitOptions): Record<string, unknown> {
-  const options: SubmitOptions = { ...job.defaults, ...given };
+  // What is given as `undefined` replaces nothing.
+  const own = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as SubmitOptions;
+  const options: SubmitOptions = { ...job.defaults, ...own };
   const tags = { ...job.defaults.tags, ...given.tags };
   const fields: Record<string, unknown> = {
     queue: options.queue,

@@ -7,7 +7,8 @@ import { Permanent, defineJob } from "../src/index.js";
 import { names } from "../src/context/reopen.js";
 import { toMillis, toText } from "../src/duration.js";
 import { cut, failureOf, messageOf } from "../src/failure.js";
-import { encode } from "../src/json.js";
+import { Unwritable, encode } from "../src/json.js";
+import { submissionOf } from "../src/submission.js";
 import { runInline } from "../src/testing/index.js";
 
 const pack = defineJob<number, number>("pack");
@@ -155,4 +156,24 @@ test("anything that is thrown has a message", () => {
   assert.equal(cut("a\ud800", 10), "a\ufffd");
   assert.equal(encode({ a: undefined, b: [undefined] }), '{"b":[null]}');
   assert.ok(names("charging: no funds", "no funds") && names("(no)", "no") && !names("none", "no") && !names("no", ""));
+});
+
+test("values that JSON would lose are refused, and others are not", () => {
+  const lost: unknown[] = [
+    Number.NaN, 1n, new Map(), new WeakMap(), new Uint8Array(1), new ArrayBuffer(1), new Error("x"), /x/, Promise.resolve(1), new Date(Number.NaN),
+    (function* () {})(), (async function* () {})(), () => 1, Symbol("s"), "\ud800", "a\udc00b", "\\\ud800",
+  ];
+  for (const value of lost) {
+    for (const one of [value, [value], { a: value }]) assert.throws(() => encode(one), Unwritable, String(value));
+  }
+  assert.throws(() => encode({ deep: [{ at: new Date(Number.NaN) }] }), /`at` is an invalid date/);
+  assert.throws(() => encode({ "\ud800": 1 }), Unwritable);
+  const kept: unknown[] = ["😀", "\\ud800", "\\\\ud83d", { a: null, next: 1 }, [null], Buffer.from("a"), new Date(0), "\u2028", { toJSON: () => 1 }];
+  for (const value of kept) assert.equal(encode(value), JSON.stringify(value));
+});
+
+test("an option that is undefined leaves the definition's own", async () => {
+  const job = defineJob<null>("a", { queue: "shop", priority: "high", tags: { team: "a" } });
+  const { json } = await submissionOf(job as never, null, { queue: undefined, priority: undefined, key: undefined, tags: undefined });
+  assert.deepEqual(JSON.parse(json), { type: "a", queue: "shop", priority: "high", tags: { team: "a" }, payload: null });
 });

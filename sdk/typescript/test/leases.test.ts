@@ -17,6 +17,7 @@ describe("leases", { concurrency: 4 }, () => {
     const where = heartbeatThread ? "in a thread" : "in the event loop";
     test(`the lease of an attempt that ended without an outcome is not renewed, ${where}`, async (t) => {
       const fake = await FakeServer.start(t);
+      fake.stale.add("a");
       fake.toClaim.push(claimed("a", job.name));
       await using worker = fake.client.worker({ logger: quiet, heartbeatThread });
       const renewed = deferred();
@@ -50,6 +51,7 @@ describe("leases", { concurrency: 4 }, () => {
 
   test("a handler that goes on after its lease was lost leaves its slot, and knows why", async (t) => {
     const fake = await FakeServer.start(t);
+    fake.stale.add("a");
     fake.toClaim.push(claimed("a", job.name), claimed("b", job.name));
     const reasons: (CancelReason | undefined)[] = [];
     await using worker = fake.client.worker({ logger: quiet, concurrency: 1, grace: "1ms" });

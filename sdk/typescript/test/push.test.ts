@@ -34,7 +34,7 @@ test("a function of one request runs steps, sleeps, waits and spawns", async (t)
   const defaults = { queue: "durable", retry: { strategy: "constant", maxAttempts: 3, initialDelay: "1ms", jitter: 0 } } as const;
   const order = defineJob<number, unknown>("order", defaults);
   const part = defineJob<number, number>("part", { queue: "durable" });
-  const next = defineJob<string>("next", { queue: "elsewhere" });
+  const next = defineJob<string>("next", { queue: "other" });
   let handle: ReturnType<typeof expressPush> | undefined;
   const url = `${await listen(t, (request, response) => void handle?.(request, response))}/work`;
   const ran: string[] = [];

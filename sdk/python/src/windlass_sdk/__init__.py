@@ -11,8 +11,8 @@ from .durable.children import Child, Children
 from .durable.cx import Cx, First
 from .durable.cx_sync import SyncCx
 from .errors import (
-    ApiError, ChildFailed, JobError, JobFailed, Permanent, RetryAfter, Snooze, StepFailed, StepsChanged, Unreachable,
-    WindlassError,
+    ApiError, ChildFailed, JobError, JobFailed, OtherProtocol, Permanent, RetryAfter, Snooze, StepFailed, StepsChanged,
+    Unreachable, WindlassError,
 )
 from .handle import Handle, JobEvent, LogLine, Progress, StreamChunk
 from .inline import Inline, run_inline_async
@@ -23,6 +23,6 @@ from .work.worker import Worker
 
 __all__ = [
     "ApiError", "Child", "ChildFailed", "Children", "Cx", "Debounce", "First", "Handle", "Inline", "InvalidSignature", "Job",
-    "JobError", "JobEvent", "JobFailed", "LogLine", "Options", "Permanent", "Progress", "Retry", "RetryAfter", "Schedule", "ScheduleOptions", "Schedules", "Snooze",
+    "JobError", "JobEvent", "JobFailed", "LogLine", "Options", "OtherProtocol", "Permanent", "Progress", "Retry", "RetryAfter", "Schedule", "ScheduleOptions", "Schedules", "Snooze",
     "StepFailed", "StepsChanged", "StreamChunk", "SyncCx", "Unreachable", "Windlass", "WindlassError", "Worker", "run_inline_async", "verify_headers", "verify_webhook",
 ]

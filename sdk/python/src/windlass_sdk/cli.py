@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from .app import Windlass
+from .errors import WindlassError
 from .work.reload import Reloader, watch_lifeline
 from .work.worker import Worker
 
@@ -18,8 +19,17 @@ def load(target: str) -> Windlass:
     """The application at ``module:name``."""
     module, _, name = target.partition(":")
     sys.path.insert(0, os.getcwd())
-    found: Any = importlib.import_module(module)
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise SystemExit(f"windlass-worker: there is no module {error.name} in {os.getcwd()}, nor installed") from None
     for part in (name or "app").split("."):
+        if not hasattr(found, part):
+            apps = [key for key, one in vars(found).items() if isinstance(one, Windlass)]
+            hint = f"; it has {', '.join(apps)}" if apps else ""
+            raise SystemExit(f"windlass-worker: {module} has no {part}{hint}")
         found = getattr(found, part)
     if not isinstance(found, Windlass):
         raise SystemExit(f"windlass-worker: {target} is not a Windlass application")
@@ -55,11 +65,18 @@ def add_options(found: argparse.ArgumentParser) -> None:
 
 def run(app: Windlass, given: argparse.Namespace) -> None:
     """Runs a worker with the options that were given, until it is stopped."""
-    worker = Worker(
-        app, concurrency=given.concurrency, queues=given.queues, name=given.name, version=given.worker_version,
-        drain=given.drain, grace=given.grace, lenient_steps=given.lenient_steps, schedules=not given.no_schedules,
-    )
-    worker.run_sync()
+    try:
+        worker = Worker(
+            app, concurrency=given.concurrency, queues=given.queues, name=given.name, version=given.worker_version,
+            drain=given.drain, grace=given.grace, lenient_steps=given.lenient_steps, schedules=not given.no_schedules,
+        )
+    except ValueError as error:
+        raise SystemExit(f"windlass-worker: {error}") from error
+    try:
+        worker.run_sync()
+    except WindlassError as error:
+        # Such as a key that is not valid: what it says is enough.
+        raise SystemExit(f"windlass-worker: {error}") from error
     if worker.has_leftovers:
         # Threads that ignore that they should stop would keep the program from ending.
         logging.shutdown()

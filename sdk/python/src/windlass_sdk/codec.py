@@ -133,8 +133,29 @@ def _read(value: Any, kind: Any) -> Any:
         return tuple(_read(one, each) for one, each in zip(value, arguments))
     if origin is dict or origin is Mapping:
         _expect(value, isinstance(value, dict), kind)
-        return {key: _read(one, arguments[1]) for key, one in value.items()}
+        return {_read_key(key, arguments[0]): _read(one, arguments[1]) for key, one in value.items()}
     return _read_class(value, kind)
+
+
+def _read_key(key: str, kind: Any) -> Any:
+    """A key of an object, which JSON writes as text."""
+    if kind is bool:
+        return _read({"true": True, "false": False}.get(key), kind)
+    if kind in (int, float):
+        return kind(key)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return next((one for one in kind if str(one.value) == key), None) or kind(key)
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        return next((_read_key(key, one) for one in typing.get_args(kind) if _is_key(key, one)), key)
+    return _read(key, kind)
+
+
+def _is_key(key: str, kind: Any) -> bool:
+    try:
+        _read_key(key, kind)
+    except Exception:
+        return False
+    return True
 
 
 def _read_union(value: Any, kinds: tuple[Any, ...]) -> Any:
@@ -164,7 +185,7 @@ def _read_class(value: Any, kind: Any) -> Any:
     if kind in (datetime, date):
         return kind.fromisoformat(value.replace("Z", "+00:00"))
     if kind is timedelta:
-        return timedelta(milliseconds=millis(value))
+        return timedelta(milliseconds=millis(value)) if isinstance(value, str) else timedelta(seconds=value)
     if kind in (UUID, Decimal):
         return kind(value)
     if kind is float:

@@ -157,6 +157,16 @@ class Unreachable(WindlassError):
         self.was_sent = was_sent
 
 
+class OtherProtocol(WindlassError):
+    """The server speaks another worker protocol: a worker ends, because it might run steps twice."""
+
+    def __init__(self, server: int, own: int) -> None:
+        self.server, self.own = server, own
+        super().__init__(
+            f"the server speaks worker protocol {server}, this program {own}: use versions that speak the same one"
+        )
+
+
 class JobFailed(WindlassError):
     """The job whose result was asked for did not complete."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, cas
 
 from .durable.children import Child
 from .codec import plain
-from .durable.context import is_async
+from .durable.context import is_async, is_generator
 from .duration import Duration, moment_text, text
 from .errors import Category
 from .tracing import in_trace
@@ -125,6 +125,8 @@ class Job(Generic[In, Out]):
         if len(parameters) > 2 or any(one.kind == one.VAR_POSITIONAL for one in parameters):
             raise TypeError(f"the handler of {type!r} takes a payload and the context, at most")
         self._names = [one.name for one in parameters]
+        if is_generator(function):
+            raise TypeError(f"the handler of {type!r} is a generator, which would run nothing: return the result, and use cx.stream for parts of it")
         if executor == "process" and (self.is_async or len(parameters) > 1):
             raise TypeError(f"the handler of {type!r} runs in a process: it must be `def`, with a payload alone")
         self._kinds: tuple[Any, Any] | None = None

@@ -7,15 +7,15 @@ import { pause } from "../timing.js";
 /** How a client reaches its server. */
 export interface HttpOptions {
   /** The server's address; the variable `WINDLASS_URL`, or `http://127.0.0.1:7788`. */
-  readonly url?: string;
+  readonly url?: string | undefined;
   /** The API key; the variable `WINDLASS_KEY`. */
-  readonly key?: string;
+  readonly key?: string | undefined;
   /** For how long calls are repeated while the server cannot be reached, in milliseconds; 30 s. */
-  readonly patienceMs?: number;
+  readonly patienceMs?: number | undefined;
   /** `stopped` for a server in virtual time, whose clock stands still between answers; the variable `WINDLASS_CLOCK`. */
-  readonly clock?: "stopped";
+  readonly clock?: "stopped" | undefined;
   /** Another `fetch`, such as one with a proxy. */
-  readonly fetch?: typeof fetch;
+  readonly fetch?: typeof fetch | undefined;
 }
 
 /** One call. */

@@ -39,7 +39,7 @@ export class Cx {
 
   /** Fires when the attempt should stop: cancelled, suspended, timed out, lease lost, or the worker shuts down. */
   get abortSignal(): AbortSignal {
-    return this.#core.controller.signal;
+    return this.#core.signal;
   }
 
   /** Why the attempt should stop; `undefined` if it should not. */
@@ -64,7 +64,9 @@ export class Cx {
 
   /** Sleeps until a moment. */
   async sleepUntil(moment: Date, options: { readonly name?: string } = {}): Promise<void> {
-    await sleep(this.#core, Math.max(0, moment.getTime() - this.#core.backend.now()), options.name);
+    const until = moment.getTime();
+    if (Number.isNaN(until)) throw new RangeError("sleepUntil got an invalid date");
+    await sleep(this.#core, Math.max(0, until - this.#core.backend.now()), options.name);
   }
 
   /** Waits for a signal without a slot; `undefined` once `timeout` has passed. Signals that came earlier are found. */
@@ -191,6 +193,7 @@ export class Cx {
 
   /** Adds costs; they are booked with the attempt's outcome. */
   cost(cents: number): void {
+    if (!Number.isFinite(cents) || cents < 0) throw new RangeError(`costs are not negative, and finite: ${cents}`);
     this.#core.costCents += cents;
   }
 

@@ -8,6 +8,7 @@ import type { Backend, JobInfo } from "./backend.js";
 import { Call } from "./call.js";
 import { type CallRecord, SavedHistory, type StoredFailure, recordOf } from "./history.js";
 import { Order, type Saved } from "./order.js";
+import { Unwritable } from "../json.js";
 import { Output } from "./output.js";
 import { type Awaited, Quiet } from "./quiet.js";
 
@@ -41,18 +42,21 @@ const DEFERRED_MS_MAX = 50;
 const DEFERRED_AGAIN_MS = 200;
 
 export class Core {
-  readonly order: Order;
-  readonly quiet: Quiet;
+  #order: Order | undefined;
+  #quiet: Quiet | undefined;
+  #output: Output | undefined;
+  #isOutputClosed = false;
   readonly exit: Promise<Exit>;
-  readonly controller = new AbortController();
+  /** Called when the attempt is told to stop. */
+  onCancel: (reason: CancelReason) => void = () => {};
+  /** Made when somebody asks: most handlers do not. */
+  #controller: AbortController | undefined;
   costCents = 0;
   /** Jobs that are submitted when the attempt completes. */
   readonly followUps: ChildJob<unknown>[] = [];
   /** Records of waits that are written with the next write: the outcome, a group, or other records. */
   readonly deferred = new Map<string, string>();
   #flushing: ReturnType<typeof setTimeout> | undefined;
-  /** The partial output of the attempt. */
-  readonly output: Output;
   /** The handler has stopped: calls made from now on never return. */
   isOver = false;
   /** The code was changed: the attempt fails with this, also if the handler catches it. */
@@ -67,22 +71,57 @@ export class Core {
     readonly options: RunOptions,
   ) {
     this.#saved = new Map(checkpoints);
-    this.order = new Order(new SavedHistory(this.#saved), options.lenientSteps !== true);
     this.exit = new Promise((resolve) => {
       this.#leave = resolve;
     });
-    this.output = new Output((offset, chunks) =>
-      backend.stream(offset, chunks).catch((error: unknown) => {
-        throw this.notWritten(error);
-      }),
-    );
-    this.quiet = new Quiet(this.order, {
-      parkWaitMs: options.parkWaitMs ?? PARK_WAIT_MS,
-      changedWaitMs: options.changedWaitMs,
-      now: () => backend.now(),
-      park: (awaited) => this.leave({ awaited, unplaced: this.order.besideEachOther() }),
-      warn: (message) => this.warn(message),
-    });
+  }
+
+  /** The order of calls; made, as what follows, when a handler first needs it, because many make no calls. */
+  get order(): Order {
+    if (this.#order === undefined) {
+      this.#order = new Order(new SavedHistory(this.#saved), this.options.lenientSteps !== true);
+      this.#order.isStopping = this.reason !== undefined;
+    }
+    return this.#order;
+  }
+
+  get quiet(): Quiet {
+    if (this.#quiet === undefined) {
+      const { options, backend } = this;
+      this.#quiet = new Quiet(this.order, {
+        parkWaitMs: options.parkWaitMs ?? PARK_WAIT_MS,
+        changedWaitMs: options.changedWaitMs,
+        now: () => backend.now(),
+        park: (awaited) => this.leave({ awaited, unplaced: this.order.besideEachOther() }),
+        warn: (message) => this.warn(message),
+      });
+      if (this.isOver) this.#quiet.end();
+    }
+    return this.#quiet;
+  }
+
+  /** The partial output of the attempt. */
+  get output(): Output {
+    if (this.#output === undefined) {
+      this.#output = new Output((offset, chunks) =>
+        this.backend.stream(offset, chunks).catch((error: unknown) => {
+          throw this.notWritten(error);
+        }),
+      );
+      if (this.#isOutputClosed) this.#output.close();
+    }
+    return this.#output;
+  }
+
+  /** Writes output until the rest fits into the outcome. */
+  async finishOutput(): Promise<void> {
+    await this.#output?.finish();
+  }
+
+  /** No more output: the rest as JSON, for the outcome; `undefined` if all was written. */
+  closeOutput(): string | undefined {
+    this.#isOutputClosed = true;
+    return this.#output?.close();
   }
 
   warn(message: string): void {
@@ -91,13 +130,23 @@ export class Core {
 
   /** Tells the handler to stop. The first reason is kept. */
   cancel(reason: CancelReason): void {
-    if (this.controller.signal.aborted) return;
-    this.order.isStopping = true;
+    if (this.reason !== undefined) return;
+    if (this.#order !== undefined) this.#order.isStopping = true;
     // Before those who listen to the signal ask for it.
     this.reason = reason;
-    this.controller.abort(new DOMException(`the attempt was told to stop: ${reason}`, "AbortError"));
+    this.onCancel(reason);
+    this.#controller?.abort(stopped(reason));
   }
   reason: CancelReason | undefined;
+
+  /** Fires when the attempt is told to stop. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.reason !== undefined) this.#controller.abort(stopped(this.reason));
+    }
+    return this.#controller.signal;
+  }
 
   /** Stops the handler here; it is never continued. */
   leave(exit: Exit): void {
@@ -108,8 +157,8 @@ export class Core {
   /** No call continues from now on. */
   end(): void {
     this.isOver = true;
-    clearTimeout(this.#flushing);
-    this.quiet.end();
+    if (this.#flushing !== undefined) clearTimeout(this.#flushing);
+    this.#quiet?.end();
   }
 
   /** Makes a call. It is counted at once, before anything is awaited, so that calls come in the order of the code. */
@@ -219,13 +268,14 @@ export class Core {
    */
   storing<T>(write: () => Promise<T>): Promise<T> {
     return this.quiet.storing(async () => {
-      await this.output.flush();
+      await this.#output?.flush();
       return await write();
     });
   }
 
   /** The records that wait, and these. They wait until they are `written`. */
   withDeferred(records: readonly Saved[]): Saved[] {
+    if (this.deferred.size === 0 && records.length === 0) return [];
     return [...new Map([...this.deferred, ...records])];
   }
 
@@ -241,6 +291,7 @@ export class Core {
     }
     if (error instanceof Failure) return error;
     const message = messageOf(error);
+    if (error instanceof Unwritable) return new Permanent(message, { code: "not_allowed", cause: error });
     if (error instanceof ApiError) {
       const isRefused = [400, 413, 422].includes(error.status);
       if (isRefused) return new Permanent(message, { code: "not_allowed", cause: error });
@@ -248,6 +299,10 @@ export class Core {
     }
     return new Failure(message, { code: "not_written", cause: error });
   }
+}
+
+function stopped(reason: CancelReason): DOMException {
+  return new DOMException(`the attempt was told to stop: ${reason}`, "AbortError");
 }
 
 /** A failure as a record stores it. */

@@ -38,7 +38,7 @@ export async function runAttempt(core: Core, job: AnyJob, handler: AnyHandler, p
   ]);
   if (ended === "parked") return undefined;
   try {
-    await core.output.finish();
+    await core.finishOutput();
     if (core.changed !== undefined) return await failed(core, core.changed);
     if ("awaited" in ended) {
       for (const [key, json] of ended.unplaced) core.deferred.set(key, json);
@@ -98,7 +98,7 @@ async function failed(core: Core, error: unknown): Promise<Outcome | undefined> 
 async function looseSteps(core: Core): Promise<void> {
   const until = Date.now() + LOOSE_STEPS_MS_MAX;
   const isWorking = () => [...core.order.calls].some((call) => call.isWorking);
-  while (isWorking() && Date.now() < until && !core.controller.signal.aborted) await pause(10, core.controller.signal);
+  while (isWorking() && Date.now() < until && core.reason === undefined) await pause(10, core.signal);
 }
 
 function warnIfStuck(core: Core): void {

@@ -60,7 +60,7 @@ async function run(core: Core, call: Call, work: Work): Promise<unknown> {
   let json: string | undefined;
   let failure: StoredFailure | undefined;
   try {
-    json = encode(await inBranch(core.order, Branch.within(call.key), () => work(core.controller.signal, call.key)));
+    json = encode(await inBranch(core.order, Branch.within(call.key), () => work(core.signal, call.key)));
   } catch (error) {
     failure = failed(core, call, error);
   }

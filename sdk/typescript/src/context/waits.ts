@@ -11,6 +11,8 @@ import type { Awaited } from "./quiet.js";
 
 /** A sleep that counts down to the same moment may differ by this much. */
 const SLEEP_END_TOLERANCE_MS = 60_000;
+/** The last moment that the API can name. */
+const LAST_MS = 253_402_300_799_999;
 
 /** Sleeps; an unnamed sleep is identified by its number and length, a named one by its name. */
 export function sleep(core: Core, ms: number, name: string | undefined): Promise<void> {
@@ -30,6 +32,7 @@ export function sleep(core: Core, ms: number, name: string | undefined): Promise
       saved = core.savedBy(call);
     }
     const record = saved ?? { ...call.record(), until: core.backend.now() + ms, lasts_ms: ms };
+    if ((record.until ?? 0) > LAST_MS) throw new Permanent(`a sleep of ${ms} ms ends after the year 9999`, { code: "not_allowed" });
     if (saved === undefined && ms > 0) core.saveWithNext(call, [call.key, JSON.stringify(record)]);
     else if (saved === undefined) await core.saveCall(call, record);
     call.goesOn(record);

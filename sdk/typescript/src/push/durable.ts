@@ -146,7 +146,7 @@ class PushBackend implements Backend {
     clearInterval(this.#looking);
     const core = this.core!;
     const { id, fence } = this.claimed;
-    const rest = core.output.close();
+    const rest = core.closeOutput();
     if (rest !== undefined) await this.stream(0, (JSON.parse(rest) as { chunks: unknown[] }).chunks.map((chunk) => JSON.stringify(chunk)));
     const checkpoints = [...new Map([...this.#saved, ...core.withDeferred([])])];
     const ended: Outcome = outcome === undefined ? { outcome: "released" } : continues(outcome);

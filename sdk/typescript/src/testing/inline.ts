@@ -131,7 +131,7 @@ export async function runInline<P, I, O, R>(
     const core = new Core(info, store, store.checkpoints, run);
     const outcome = await runAttempt(core, job as AnyJob, handler, wire);
     await store.save(core.withDeferred([]));
-    const rest = core.output.close();
+    const rest = core.closeOutput();
     if (rest !== undefined) addRest(store.output, rest);
     if (outcome?.outcome === "failed" && outcome.error.category !== "permanent") {
       failures += 1;

@@ -5,7 +5,7 @@ import { type CancelReason, Core, type RunOptions } from "../context/core.js";
 import { type AnyHandler, type Outcome, runAttempt } from "../context/run.js";
 import type { AnyJob } from "../define.js";
 import { Bell } from "../timing.js";
-import { HttpBackend } from "./backend.js";
+import { HttpBackend, Writes } from "./backend.js";
 import type { Logger } from "./logger.js";
 import type { Report } from "./outcomes.js";
 import { type ClaimedJob, infoOf, payloadOf } from "./protocol.js";
@@ -41,6 +41,7 @@ export class Attempts {
   /** How many jobs were given back because the worker stops or is paused. */
   released = 0;
   readonly #running = new Set<Running>();
+  readonly #writes: Writes;
   #emptied: (() => void)[] = [];
 
   constructor(
@@ -51,7 +52,9 @@ export class Attempts {
     private readonly report: (report: Report) => void,
     /** Ends the renewal of a lease whose attempt has no outcome. */
     private readonly forget: (id: string, fence: number) => void,
-  ) {}
+  ) {
+    this.#writes = new Writes(http);
+  }
 
   /** How many slots are used. */
   get size(): number {
@@ -67,13 +70,13 @@ export class Attempts {
     }
     const warn = (message: string) => this.logger.warn(`job ${job.id} (${job.type}): ${message}`);
     const checkpoints = job.checkpoints.map(({ step, value }) => [step, value] as const);
-    const backend = new HttpBackend(this.http, workerId, job);
+    const backend = new HttpBackend(this.http, this.#writes, workerId, job);
     const core = new Core(infoOf(job), backend, checkpoints, { ...registration.run, warn });
     const state = { isReported: false, hasOutcome: false, isStopping: false, hasLeft: false };
     const running: Running = { workerId, job, core, ...state, timer: undefined };
     this.#running.add(running);
     // A write may be the first to find that the lease is lost.
-    core.controller.signal.addEventListener("abort", () => this.#stop(running, core.reason ?? "lost"), { once: true });
+    core.onCancel = (reason) => this.#stop(running, reason);
     this.#watchDeadline(running);
     void this.#run(running, registration);
   }
@@ -106,7 +109,7 @@ export class Attempts {
     const { workerId, job, core } = running;
     if (core.reason === "released" && outcome.outcome === "released") this.released += 1;
     const checkpoints = core.withDeferred([]);
-    const streamJson = core.output.close();
+    const streamJson = core.closeOutput();
     this.report({ workerId, id: job.id, fence: job.fence, outcome, costCents: core.costCents, checkpoints, streamJson });
   }
 
@@ -116,7 +119,7 @@ export class Attempts {
     running.hasLeft = true;
     clearTimeout(running.timer);
     running.core.end();
-    running.core.output.close();
+    running.core.closeOutput();
     this.#running.delete(running);
     if (!running.hasOutcome) this.forget(running.job.id, running.job.fence);
     this.freed.ring();

@@ -1,5 +1,6 @@
 /** What a running job writes, sent to a server. Every write carries the job's fence. */
 
+import { Batch } from "./batch.js";
 import type { Http } from "../client/http.js";
 import type { Backend, Beat, ChildView, GroupView, SpawnRequest, Spawned } from "../context/backend.js";
 import type { Saved } from "../context/order.js";
@@ -22,6 +23,30 @@ interface ChildrenPage {
   readonly next_cursor?: string | null;
 }
 
+interface SavedAnswer {
+  readonly status: "saved" | "stale" | "rejected";
+  readonly error?: { readonly code: string; readonly message: string; readonly details?: Record<string, unknown> };
+}
+
+/** The writes of all jobs of a worker: those that come at the same time share a request. */
+export class Writes {
+  readonly saves: Batch<SavedAnswer>;
+  readonly beats: Batch<{ directive: string }>;
+  /** Beats with log lines; a repeated line would be there twice. */
+  readonly logs: Batch<{ directive: string }>;
+
+  constructor(http: Http) {
+    const batch = <A>(path: string, isRepeatable: boolean) =>
+      new Batch<A>(async (workerId, items) => {
+        const body = `{"worker_id":"${workerId}","jobs":[${items}]}`;
+        return (await http.ask<{ jobs: A[] }>({ method: "POST", path, body, isRepeatable })).jobs;
+      });
+    this.saves = batch("/checkpoints", true);
+    this.beats = batch("/heartbeats", true);
+    this.logs = batch("/heartbeats", false);
+  }
+}
+
 export class HttpBackend implements Backend {
   /** What is sent with the next request, and the request that is under way. */
   #next: { beat: Beat; sent: Promise<void> } | undefined;
@@ -29,6 +54,7 @@ export class HttpBackend implements Backend {
 
   constructor(
     private readonly http: Http,
+    private readonly writes: Writes,
     private readonly workerId: string,
     private readonly job: ClaimedJob,
   ) {}
@@ -38,9 +64,10 @@ export class HttpBackend implements Backend {
   }
 
   async save(records: readonly Saved[]): Promise<void> {
-    const path = `/jobs/${this.job.id}/checkpoints`;
-    const body = `{"fence":${this.job.fence},"worker_id":"${this.workerId}","checkpoints":${checkpointsJson(records)}}`;
-    await this.#write(this.http.ask({ method: "POST", path, body, isRepeatable: true }));
+    const item = `{"id":"${this.job.id}","fence":${this.job.fence},"checkpoints":${checkpointsJson(records)}}`;
+    const { status, error } = await this.#write(this.writes.saves.add(this.workerId, item));
+    if (status === "stale") throw new LeaseLost(`job ${this.job.id} is not run here any more`);
+    if (status !== "saved") throw new ApiError(422, error?.code ?? "rejected", error?.message ?? "it was rejected", error?.details ?? {}, undefined);
   }
 
   /** Sends progress and log lines; what comes while a request is under way shares the next one. */
@@ -72,11 +99,9 @@ export class HttpBackend implements Backend {
         logs: lines.length === 0 ? undefined : lines,
         timeout: beat.timeoutMs === undefined ? undefined : `${beat.timeoutMs}ms`,
       };
-      const body = JSON.stringify({ worker_id: this.workerId, jobs: [item] });
-      // A repeated log line would be there twice.
-      const call = { method: "POST", path: "/heartbeats", body, isRepeatable: lines.length === 0 } as const;
-      const answer = await this.#write(this.http.ask<{ jobs: { directive: string }[] }>(call));
-      if (answer.jobs[0]?.directive !== "continue") throw new LeaseLost(`job ${this.job.id} is not run here any more`);
+      const batch = lines.length === 0 ? this.writes.beats : this.writes.logs;
+      const { directive } = await this.#write(batch.add(this.workerId, JSON.stringify(item)));
+      if (directive !== "continue") throw new LeaseLost(`job ${this.job.id} is not run here any more`);
     }
   }
 

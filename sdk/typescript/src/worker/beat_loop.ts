@@ -16,8 +16,10 @@ export interface BeatConfig {
 /** From the worker to the loop. */
 export type BeatOrder =
   | { readonly type: "worker"; readonly id: string }
-  | { readonly type: "add"; readonly jobs: readonly (readonly [id: string, fence: number, leaseMs: number | undefined])[] }
-  | { readonly type: "remove"; readonly jobs: readonly (readonly [id: string, fence: number])[] }
+  /** A line `ID FENCE LEASE_MS` for each; a text, because it is cheap to hand to a thread. */
+  | { readonly type: "add"; readonly jobs: string }
+  /** A line `ID FENCE` for each. */
+  | { readonly type: "remove"; readonly jobs: string }
   | { readonly type: "stop" };
 
 /** From the loop to the worker. */
@@ -158,13 +160,14 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
         wake();
         break;
       case "add":
-        for (const [id, fence, leaseMs] of order.jobs) {
-          const ownMs = leaseMs === undefined ? config.everyMs : Math.max(EVERY_MS_LEAST, Math.floor(leaseMs / 3));
-          jobs.set(`${id} ${fence}`, { id, fence, since: performance.now(), everyMs: ownMs });
+        for (const line of order.jobs.split("\n")) {
+          const [id, fence, leaseMs] = line.split(" ") as [string, string, string | undefined];
+          const ownMs = leaseMs === undefined ? config.everyMs : Math.max(EVERY_MS_LEAST, Math.floor(Number(leaseMs) / 3));
+          jobs.set(`${id} ${fence}`, { id, fence: Number(fence), since: performance.now(), everyMs: ownMs });
         }
         break;
       case "remove":
-        for (const [id, fence] of order.jobs) jobs.delete(`${id} ${fence}`);
+        for (const line of order.jobs.split("\n")) jobs.delete(line);
         break;
       case "stop":
         isStopped = true;

@@ -54,8 +54,17 @@ export class Reporter {
 
   report(report: Report): void {
     this.#unreported += 1;
-    this.#queue.push({ report, json: bodyOf(report, this.http.now()) });
+    this.#queue.push(this.#written(report));
     this.#bell.ring();
+  }
+
+  #written(report: Report): { report: Report; json: string } {
+    try {
+      return { report, json: bodyOf(report, this.http.now()) };
+    } catch (error) {
+      // Without an outcome the lease would expire, and the next attempt end in the same way.
+      return failedInstead(report, { category: "system", code: "panic", message: `the outcome cannot be written: ${messageOf(error)}` });
+    }
   }
 
   /** Resolves when some outcomes were reported. */
@@ -157,7 +166,8 @@ function failureInstead(error: OutcomeAnswer["error"] | ApiError): FailureBody {
 }
 
 function failedInstead(report: Report, error: FailureBody): { report: Report; json: string } {
-  const failed: Report = { ...report, checkpoints: [], streamJson: undefined, outcome: { outcome: "failed", error } };
+  // The costs may be what it could not store.
+  const failed: Report = { ...report, costCents: 0, checkpoints: [], streamJson: undefined, outcome: { outcome: "failed", error } };
   return { report: failed, json: bodyOf(failed, 0) };
 }
 

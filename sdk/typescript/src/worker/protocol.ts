@@ -4,6 +4,17 @@ import type { JobError } from "../errors.js";
 import type { ChildView, JobInfo } from "../context/backend.js";
 import { fromBase64 } from "../submission.js";
 
+/** The number of the worker protocol that this is. */
+export const PROTOCOL = 1;
+
+/** The answer to a registration. */
+export interface Registered {
+  readonly worker_id: string;
+  readonly heartbeat_every: string;
+  /** 1 if the server does not say. */
+  readonly protocol?: number;
+}
+
 /** A job that was claimed. */
 export interface ClaimedJob {
   readonly id: string;

@@ -2,7 +2,7 @@
 
 import type { Http } from "../client/http.js";
 import { toMillis } from "../duration.js";
-import { ApiError } from "../errors.js";
+import { ApiError, OtherProtocol } from "../errors.js";
 import { messageOf } from "../failure.js";
 import { nextTurn, pause } from "../timing.js";
 import { Attempts, type Registration } from "./attempts.js";
@@ -11,7 +11,7 @@ import { type Heartbeats, startHeartbeats } from "./heartbeats.js";
 import { type Logger, standardError } from "./logger.js";
 import type { WorkerOptions } from "./options.js";
 import { Reporter } from "./outcomes.js";
-import { type ClaimAnswer, leaseMsOf } from "./protocol.js";
+import { type ClaimAnswer, type ClaimedJob, PROTOCOL, type Registered, leaseMsOf } from "./protocol.js";
 
 const CLAIM_JOBS_MAX = 1000;
 const CLAIM_WAIT_MS = 20_000;
@@ -55,10 +55,10 @@ export class Session {
     });
     this.ended.catch(() => {});
     this.#reporter = new Reporter(http, this.#logger, (done) => {
-      this.#heartbeats?.order({ type: "remove", jobs: done.map(({ id, fence }) => [id, fence]) });
+      this.#heartbeats?.order({ type: "remove", jobs: done.map(({ id, fence }) => `${id} ${fence}`).join("\n") });
     }, this.#closing.signal);
     this.#attempts = new Attempts(http, registrations, this.#graceMs, this.#logger, (report) => this.#reporter.report(report), (id, fence) => {
-      this.#heartbeats?.order({ type: "remove", jobs: [[id, fence]] });
+      this.#heartbeats?.order({ type: "remove", jobs: `${id} ${fence}` });
     });
   }
 
@@ -92,11 +92,15 @@ export class Session {
     void this.#claimLoop();
   }
 
-  #post(): Promise<{ worker_id: string; heartbeat_every: string }> {
+  async #post(): Promise<Registered> {
     const { name, version, queues } = this.options;
     const types = [...this.registrations.keys()];
     const body = JSON.stringify({ name, version, queues: queues ?? [], types, concurrency: this.#concurrency });
-    return this.http.ask({ method: "POST", path: "/workers", body, isRepeatable: true, signal: this.#stopping.signal });
+    const call = { method: "POST", path: "/workers", body, isRepeatable: true, signal: this.#stopping.signal } as const;
+    const registered = await this.http.ask<Registered>(call);
+    const { protocol = PROTOCOL } = registered;
+    if (protocol !== PROTOCOL) throw new OtherProtocol(protocol, PROTOCOL);
+    return registered;
   }
 
   #isRegistered(workerId: string): void {
@@ -112,6 +116,9 @@ export class Session {
         this.#logger.warn("the server does not know this worker any more; registering again");
         this.#attempts.stopAll("lost");
         this.#isRegistered((await this.#post()).worker_id);
+      } catch (error) {
+        if (error instanceof OtherProtocol) this.#fail(error);
+        throw error;
       } finally {
         this.#registering = undefined;
       }
@@ -150,7 +157,7 @@ export class Session {
         const { jobs, paused } = await this.#claim(workerId, free);
         wait = FIRST_PAUSE_MS;
         const now = this.http.now();
-        if (jobs.length > 0) this.#heartbeats?.order({ type: "add", jobs: jobs.map((job) => [job.id, job.fence, leaseMsOf(job, now)]) });
+        if (jobs.length > 0) this.#heartbeats?.order({ type: "add", jobs: jobs.map((job) => lineOf(job, now)).join("\n") });
         for (const job of jobs) this.#attempts.start(workerId, job);
         // What arrived while the worker was told to stop is given back.
         if (this.#stopping.signal.aborted) return;
@@ -172,9 +179,14 @@ export class Session {
       return false;
     }
     this.#logger.error(`cannot claim jobs; stopping: ${error.message}`);
+    this.#fail(error);
+    return true;
+  }
+
+  /** Ends: it cannot go on. */
+  #fail(error: unknown): void {
     this.failure = error;
     void this.stop();
-    return true;
   }
 
   /** The number of free slots; waits until there are some. Quick handlers end together, so that one claim fills all. */
@@ -226,6 +238,12 @@ export class Session {
     this.#end(this.failure);
     return { released: this.#attempts.released - before };
   }
+}
+
+/** A job for the loop of heartbeats. */
+function lineOf(job: ClaimedJob, now: number): string {
+  const leaseMs = leaseMsOf(job, now);
+  return leaseMs === undefined ? `${job.id} ${job.fence}` : `${job.id} ${job.fence} ${leaseMs}`;
 }
 
 /** Whether something happens within a time. */

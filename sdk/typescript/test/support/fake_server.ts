@@ -18,10 +18,21 @@ export type Answer = readonly [status: number, body: unknown];
 export class FakeServer {
   readonly beats: SentBeat[] = [];
   readonly outcomes: Record<string, unknown>[] = [];
+  /** The jobs of each request that saves checkpoints. */
+  readonly saves: string[][] = [];
+  /** Requests with these jobs are refused, and leases of those are lost. */
+  readonly refused = new Set<string>();
+  readonly stale = new Set<string>();
   requests = 0;
-  /** Jobs that the next claims get, one each. */
+  /** Jobs that the next claims get. */
   readonly toClaim: Record<string, unknown>[] = [];
+  /** How many of them each. */
+  claimsMax = 1;
   heartbeatEvery = "1s";
+  /** The worker protocol that it speaks. */
+  protocol = 1;
+  /** Whether it has forgotten all workers. */
+  hasForgotten = false;
   /** How the worker is paused. */
   mode: "graceful" | "aggressive" | undefined;
   readonly client: Windlass;
@@ -55,9 +66,10 @@ export class FakeServer {
 
   async #answer(method: string, path: string, text: string): Promise<Answer> {
     this.requests += 1;
-    if (method === "POST" && path === "/workers") return [201, { worker_id: "w", heartbeat_every: this.heartbeatEvery }];
+    if (method === "POST" && path === "/workers") return [201, { worker_id: "w", heartbeat_every: this.heartbeatEvery, protocol: this.protocol }];
+    if (this.hasForgotten) return [404, { error: { code: "not_found", message: "register again" } }];
     if (method === "POST" && path === "/claims") {
-      const jobs = this.toClaim.splice(0, 1);
+      const jobs = this.toClaim.splice(0, this.claimsMax);
       if (jobs.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
       return [200, { jobs, paused: false }];
     }
@@ -71,6 +83,13 @@ export class FakeServer {
       const { outcomes } = JSON.parse(text) as { outcomes: Record<string, unknown>[] };
       this.outcomes.push(...outcomes);
       return [200, { outcomes: outcomes.map(({ id }) => ({ id, status: "applied" })) }];
+    }
+    if (method === "POST" && path === "/checkpoints") {
+      const { jobs } = JSON.parse(text) as { jobs: { id: string }[] };
+      this.saves.push(jobs.map(({ id }) => id));
+      const refused = jobs.some(({ id }) => this.refused.has(id));
+      if (refused) return [400, { error: { code: "invalid_json", message: "no" } }];
+      return [200, { jobs: jobs.map(({ id }) => ({ id, status: this.stale.has(id) ? "stale" : "saved" })) }];
     }
     return this.others(method, path);
   }

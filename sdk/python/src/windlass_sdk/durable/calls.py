@@ -20,6 +20,8 @@ __all__ = ["Backend", "Calls", "NewGroup", "Spawned", "Stopped", "deadline_secon
 #: How far the end of a sleep that counts down to a moment may differ in a later attempt.
 SLEEP_END_TOLERANCE_MS = 60_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+#: The last moment that the API can name.
+_LAST_MS = 253_402_300_799_999
 
 
 class Calls(StepCalls):
@@ -42,6 +44,8 @@ class Calls(StepCalls):
                 self.order.next_key(call)
             if call.saved is None:
                 until = self.backend.now_ms() + length_ms
+                if until > _LAST_MS:
+                    raise Permanent(f"sleep: ends after the year 9999: it lasts {length_ms}ms", "not_allowed")
                 record = {**self.order.record(call), "until": until, "lasts_ms": length_ms}
                 is_parking = length_ms > 0 and self.waiting.parks_at_once(call, is_main)
                 await self.save_after(call, call.key, record, is_parking=is_parking)

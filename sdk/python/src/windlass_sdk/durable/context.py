@@ -196,11 +196,19 @@ def check_work(work: Any) -> None:
         if inspect.iscoroutine(work):
             work.close()
         raise Permanent("a step takes a function and its arguments: cx.step(name, function, …)", "step_work")
+    if is_generator(work):
+        raise Permanent("the function of a step is a generator: let it return a list", "step_work")
 
 
 def is_async(work: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine."""
     return inspect.iscoroutinefunction(getattr(work, "func", work))
+
+
+def is_generator(work: Callable[..., Any]) -> bool:
+    """Whether calling it gives a generator, which runs nothing."""
+    function = getattr(work, "func", work)
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def panic_of(error: BaseException) -> JobError:

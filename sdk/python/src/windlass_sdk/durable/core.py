@@ -162,9 +162,17 @@ class CallCore:
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
         """Runs blocking work of a step. A thread cannot be stopped: it may go on after its step was cancelled."""
+
+        def run() -> Any:
+            try:
+                return work()
+            except StopIteration as error:
+                # No future can have it: nobody would hear of it.
+                raise RuntimeError("the step raised StopIteration") from error
+
         if self.threads is None:
-            return await asyncio.get_running_loop().run_in_executor(None, work)
-        running = self.threads.submit(work)
+            return await asyncio.get_running_loop().run_in_executor(None, run)
+        running = self.threads.submit(run)
         self._threads.add(running)
         running.add_done_callback(self._threads.discard)
         return await asyncio.wrap_future(running)
@@ -179,6 +187,8 @@ class CallCore:
 
     async def begin(self, name: str, branch: Branch, is_main: bool) -> Call:
         """Starts a call when it may continue."""
+        if self.exit.get_loop() is not asyncio.get_running_loop():
+            raise RuntimeError("calls of a context belong to the event loop of its worker: make the handler `def` for calls in threads")
         if self.exit.done():
             raise Stopped
         if self.changed is not None:

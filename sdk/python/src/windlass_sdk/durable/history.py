@@ -18,6 +18,15 @@ KEY_CHARS_MAX = 256
 Record = dict[str, Any]
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be sent: one with half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_step_name(name: str) -> bool:
     """Whether a step can have this name."""
     return bool(name) and name != CHECKPOINT and "#" not in name and not name.startswith(_RESERVED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import Failure, Permanent, StepFailed, StepSnoozed, chain, describe
-from .history import KEY_CHARS_MAX, Branch, History, LeftOut, Places, Record, is_within, without_none
+from .history import KEY_CHARS_MAX, Branch, History, LeftOut, Places, Record, is_unicode, is_within, without_none
 
 
 @dataclass(eq=False)
@@ -72,6 +72,8 @@ class Order:
         self._last_made = self._tick
         call = Call(name, branch, "", self._tick, None)
         self.next_key(call)
+        if not is_unicode(call.key):
+            raise Permanent(f"step: is no Unicode text: {call.key[:40]!a}", "step_name")
         if len(call.key) > KEY_CHARS_MAX:
             raise Permanent(f"step: is longer than {KEY_CHARS_MAX} characters: {call.key[:40]}…", "not_allowed")
         if not call.is_nested:

@@ -58,11 +58,13 @@ class StepCalls(CallCore):
     async def step_done(self, call: Call, value: Any, read: Callable[[Any], T]) -> T:
         """Saves a step's value, and returns it as read back."""
         try:
+            what = "written as JSON"
             try:
                 json = plain(value)
+                what = "read back from its JSON"
                 found = read(json)
             except Exception as error:
-                message = f"the step's value cannot be read back from its JSON: {error}"
+                message = f"the step's value cannot be {what}: {error}"
                 raise await self._save_failure(call, Failure("permanent", message, "step_unwritable")) from None
             await self._save_step(call, {"value": json})
             return found

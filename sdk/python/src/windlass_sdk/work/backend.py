@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..codec import dumps
@@ -10,6 +10,7 @@ from ..net.api import Api
 from ..durable.calls import Calls, NewGroup, Spawned, Stopped, park_body
 from ..errors import ApiError, JobError, Permanent, Unreachable
 from ..net.wire import segment
+from .batch import Batch
 
 #: How long writes are repeated while the server is away, in seconds; by then heartbeats have stopped the attempt.
 WRITE_PATIENCE = 25.0
@@ -23,13 +24,33 @@ def saved_steps(records: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
     return [{"step": key, "value": value} for key, value in records]
 
 
+class Writes:
+    """The writes of all jobs of a worker: those that come at the same time share a request."""
+
+    def __init__(self, api: Api) -> None:
+        def batch(path: str, may_repeat: bool) -> Batch:
+            async def send(worker: str, items: str) -> list[dict[str, Any]]:
+                body = f'{{"worker_id":"{worker}","jobs":[{items}]}}'.encode()
+                answer = await api.call("POST", path, body, patience=WRITE_PATIENCE, may_repeat=may_repeat)
+                jobs: list[dict[str, Any]] = answer["jobs"]
+                return jobs
+
+            return Batch(send)
+
+        self.saves = batch("/checkpoints", True)
+        self.beats = batch("/heartbeats", True)
+        #: Beats with log lines; a repeated line would be there twice.
+        self.logs = batch("/heartbeats", False)
+
+
 class ServerBackend:
     """The writes of one claimed job."""
 
     def __init__(
-        self, api: Api, worker: str, job: Mapping[str, Any], on_directive: Callable[[str], None]
+        self, api: Api, writes: Writes, worker: str, job: Mapping[str, Any], on_directive: Callable[[str], None]
     ) -> None:
         self._api, self._worker, self._job, self._on_directive = api, worker, job, on_directive
+        self._writes = writes
         self.calls: Calls | None = None
 
     def now_ms(self) -> int:
@@ -40,9 +61,23 @@ class ServerBackend:
         return {"fence": self._job["fence"], "worker_id": self._worker}
 
     async def save(self, records: Sequence[tuple[str, Any]]) -> None:
-        """Saves checkpoints in one request, all or none."""
-        body = {**self._lease(), "checkpoints": saved_steps(records)}
-        await self._write("POST", f"/jobs/{self._job['id']}/checkpoints", body)
+        """Saves checkpoints in one commit, all or none."""
+        item = self._item(checkpoints=saved_steps(records))
+        await self._write(self._saved(item))
+
+    async def _saved(self, item: str) -> None:
+        answer = await self._writes.saves.add(self._worker, item)
+        error = answer.get("error") or {}
+        if answer["status"] == "stale":
+            raise ApiError(409, "stale_fence", "the lease was lost")
+        if answer["status"] != "saved":
+            raise ApiError(422, error.get("code", ""), error.get("message", "it was rejected"), error.get("details"))
+
+    def _item(self, **fields: Any) -> str:
+        try:
+            return dumps({"id": self._job["id"], "fence": self._job["fence"], **fields})
+        except (TypeError, ValueError) as error:
+            raise Permanent(f"it cannot be written as JSON: {error}", "not_allowed") from error
 
     async def group(self, key: str) -> Mapping[str, Any] | None:
         """The group with this name and its children."""
@@ -52,7 +87,7 @@ class ServerBackend:
         cursor = came.get("next_cursor") if came else None
         while group is None or cursor:
             path = f"/jobs/{self._job['id']}/children?limit={PAGE}&group={segment(key)}"
-            found = await self._write("GET", path + (f"&cursor={segment(cursor)}" if cursor else ""), None)
+            found = await self._call("GET", path + (f"&cursor={segment(cursor)}" if cursor else ""), None)
             group = group or next((group for group in found["groups"] if group["name"] == key), None)
             if group is None:
                 return None
@@ -70,15 +105,13 @@ class ServerBackend:
             body["beside"] = [park_body(one, self.now_ms()) for one in group.beside]
         if records:
             body["checkpoints"] = saved_steps(records)
-        answer = await self._write("POST", f"/jobs/{self._job['id']}/children", body)
+        answer = await self._call("POST", f"/jobs/{self._job['id']}/children", body)
         return Spawned(answer["parent"]["state"] != "running", [child["id"] for child in answer["children"]])
 
     async def note(self, item: Mapping[str, Any]) -> None:
         """Sends progress or log lines in a heartbeat; log lines are not repeated."""
-        beat = {"id": self._job["id"], "fence": self._job["fence"], **item}
-        body = {"worker_id": self._worker, "jobs": [beat]}
-        answer = await self._write("POST", "/heartbeats", body, may_repeat="logs" not in item)
-        directive = answer["jobs"][0]["directive"]
+        batch = self._writes.logs if "logs" in item else self._writes.beats
+        directive = (await self._write(batch.add(self._worker, self._item(**item))))["directive"]
         if directive != "continue":
             self._on_directive(directive)
 
@@ -86,11 +119,14 @@ class ServerBackend:
         """Adds to the job's output; a repeat adds nothing twice."""
         lease = dumps({**self._lease(), "offset": offset})
         body = f'{lease[:-1]},"chunks":[{",".join(chunks)}]}}'.encode()
-        await self._write("POST", f"/jobs/{self._job['id']}/stream", body)
+        await self._call("POST", f"/jobs/{self._job['id']}/stream", body)
 
-    async def _write(self, method: str, path: str, body: Any, may_repeat: bool = True) -> Any:
+    async def _call(self, method: str, path: str, body: Any) -> Any:
+        return await self._write(self._api.call(method, path, body, patience=WRITE_PATIENCE))
+
+    async def _write(self, request: Awaitable[Any]) -> Any:
         try:
-            return await self._api.call(method, path, body, patience=WRITE_PATIENCE, may_repeat=may_repeat)
+            return await request
         except ApiError as error:
             if error.code == "stale_fence" or error.status == 404:
                 if self.calls is not None:

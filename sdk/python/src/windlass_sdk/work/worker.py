@@ -15,13 +15,13 @@ from typing import Any
 
 from ..app import Windlass
 from ..duration import Duration, millis
-from ..errors import ApiError, Unreachable
+from ..errors import ApiError, Failure, Unreachable, describe
 from ..net.http_sync import SyncHttp
 from ..net.wire import CALL_SECONDS, RETRIED, pauses
 from ..tracing import attempt_span, end_attempt
 from .attempt import Attempt, Settings
-from .backend import ServerBackend
-from .completer import Completer, Report
+from .backend import ServerBackend, Writes
+from .completer import Completer, Report, instead
 from .heartbeat import Heartbeats, reason_of
 from .processes import Processes
 from .registration import Registration
@@ -65,7 +65,8 @@ class Worker:
         http = SyncHttp(app.address, app.clock)
         self._running = Running()
         self._registration = Registration(
-            http, {**body, "version": version} if version else body, lambda: self._running.interrupt_all("lost")
+            http, {**body, "version": version} if version else body, lambda: self._running.interrupt_all("lost"),
+            lambda: self._ping(self._stopping.set),
         )
         threads = ThreadPoolExecutor(concurrency, "windlass-job")
         pool = Processes(processes)
@@ -102,6 +103,7 @@ class Worker:
                 self._loop.add_signal_handler(number, self.stop)
         if not await self._register():
             return
+        self._writes = Writes(self.app.api())
         completer = Completer(self.app.api(), lambda: self._registration.id)
         completing = asyncio.create_task(completer.run())
         self._heartbeats.start()
@@ -111,6 +113,8 @@ class Worker:
             await self._fetch(completer)
         finally:
             await self._shut_down(completer, completing)
+        if self._registration.failure is not None:
+            raise self._registration.failure
 
     def _ping(self, ran: Callable[[], None]) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -227,7 +231,7 @@ class Worker:
                 return
             running = self._running
             backend = ServerBackend(
-                self.app.api(), self._registration.id, job,
+                self.app.api(), self._writes, self._registration.id, job,
                 lambda directive: running.interrupt(job["id"], job["fence"], reason_of(directive)),
             )
             attempt = Attempt(job, definition, backend, self.settings)
@@ -244,8 +248,10 @@ class Worker:
                 completer.add(Report(job["id"], job["fence"], outcome))
             await attempt.finished()
             await completer.room()
-        except Exception:
-            log.exception("job %s: the worker failed; the job runs again when its lease has expired", job["id"])
+        except Exception as error:
+            # Without an outcome the job would run again only when its lease has expired, and perhaps forever.
+            log.exception("job %s: the worker failed", job["id"])
+            completer.add(instead(Report(job["id"], job["fence"], ""), Failure("system", describe(error), "panic")))
         finally:
             self._slots += 1
             self._slot_freed.set()

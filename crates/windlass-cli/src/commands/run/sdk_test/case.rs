@@ -19,7 +19,7 @@ use windlass_server::dev;
 
 use super::lossy::Lost;
 use super::stage::Stage;
-use super::worker::{Order, Worker};
+use super::worker::{self, Order, Worker};
 
 /// How long anything may take in real time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,12 +82,17 @@ pub(super) struct Case {
     pub(super) is_slow: bool,
     /// An answer of the server that does not arrive.
     pub(super) lost: Option<Lost>,
+    /// The server says that it speaks another protocol: the worker must end, and take no job.
+    pub(super) is_of_another_protocol: bool,
     pub(super) expected: Expected,
 }
 
 impl Case {
     /// Runs it with a worker of its own.
     pub(super) async fn run(&self, program: &[OsString]) -> anyhow::Result<()> {
+        if self.is_of_another_protocol {
+            return self.run_alone(program).await;
+        }
         let folder = Folder::new()?;
         let mut stage = Stage::start().await?;
         let lossy = match self.lost {
@@ -115,16 +120,32 @@ impl Case {
         Ok(())
     }
 
-    async fn play(&self, stage: &mut Stage, worker: &Worker, folder: &Path) -> anyhow::Result<()> {
+    /// Runs it with a worker that has to end by itself.
+    async fn run_alone(&self, program: &[OsString]) -> anyhow::Result<()> {
+        let (folder, stage) = (Folder::new()?, Stage::start().await?);
+        let id = self.submit(&stage).await?;
+        let mut child = worker::spawn(program, &stage.url_of_another_protocol().await?, &folder.0)?;
+        let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+        let status = ended.ok().context("the worker goes on with a protocol that it does not know")??;
+        ensure!(status.code().is_some_and(|code| code != 0), "the worker must fail, and ended with {status}");
+        let job = get(&stage, id).await?.job;
+        ensure!(job.attempt == 0, "the worker has taken a job");
+        stage.end().await
+    }
+
+    async fn submit(&self, stage: &Stage) -> anyhow::Result<JobId> {
         let mut body = json!({"type": "sdktest", "payload": {"program": self.program}});
         let fields = self.options.as_object().into_iter().flatten();
         for (name, value) in fields {
             body[name] = value.clone();
         }
         let job = serde_json::from_value::<Submission>(body)?.into_job(None)?;
-        let me = Caller::local();
-        let receipts = stage.store.submit(&me, vec![job], SubmitOptions::default()).await?;
-        let id = receipts[0].job.id;
+        let receipts = stage.store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await?;
+        Ok(receipts[0].job.id)
+    }
+
+    async fn play(&self, stage: &mut Stage, worker: &Worker, folder: &Path) -> anyhow::Result<()> {
+        let id = self.submit(stage).await?;
         for action in &self.actions {
             self.act(action, stage, worker, folder, id).await.with_context(|| format!("{action:?}"))?;
         }

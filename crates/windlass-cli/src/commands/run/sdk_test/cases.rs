@@ -27,6 +27,7 @@ fn case(name: impl Into<String>, program: Vec<Value>, result: Option<Value>, eff
         actions: Vec::new(),
         is_slow: false,
         lost: None,
+        is_of_another_protocol: false,
         expected,
     }
 }

@@ -33,7 +33,7 @@ impl Asked {
         match (path, of_job) {
             ("claims", _) => Some(Asked::Claim),
             ("outcomes", _) => Some(Asked::Outcome),
-            (_, Some("checkpoints")) => Some(Asked::Checkpoint),
+            ("checkpoints", _) | (_, Some("checkpoints")) => Some(Asked::Checkpoint),
             (_, Some("children")) => Some(Asked::Group),
             (_, Some("stream")) => Some(Asked::Output),
             _ => None,
@@ -149,6 +149,7 @@ mod tests {
         assert_eq!(kind("POST /api/v1/outcomes"), Some(Asked::Outcome));
         assert_eq!(kind("POST /api/v1/jobs/7/checkpoints"), Some(Asked::Checkpoint));
         assert_eq!(kind("PUT /api/v1/jobs/7/checkpoints/a"), Some(Asked::Checkpoint));
+        assert_eq!(kind("POST /api/v1/checkpoints"), Some(Asked::Checkpoint));
         assert_eq!(kind("POST /api/v1/jobs/7/children"), Some(Asked::Group));
         assert_eq!(kind("POST /api/v1/jobs/7/stream"), Some(Asked::Output));
         for other in

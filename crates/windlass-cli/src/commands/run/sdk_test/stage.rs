@@ -13,6 +13,7 @@ use windlass::clock::JumpClock;
 use windlass::entropy::Entropy;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::{Store, maintenance};
+use windlass_api::claim::PROTOCOL;
 use windlass_server::server::{Options, Server};
 
 use super::lossy::{self, Given, Lost};
@@ -68,7 +69,37 @@ impl Stage {
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(far).await else { return };
                     let ((from, to), (back, here)) = (client.into_split(), server.into_split());
-                    tokio::join!(pass(from, here), pass(back, to));
+                    let unchanged = |_: &mut [u8]| {};
+                    tokio::join!(pass(from, here, DELAY, unchanged), pass(back, to, DELAY, unchanged));
+                });
+            }
+        });
+        Ok(format!("http://{near}"))
+    }
+
+    /// The address of a way to the server on which its answers say that it speaks the next protocol.
+    pub(super) async fn url_of_another_protocol(&self) -> anyhow::Result<String> {
+        let own = format!("\"protocol\":{PROTOCOL}").into_bytes();
+        let other = format!("\"protocol\":{}", PROTOCOL + 1).into_bytes();
+        anyhow::ensure!(own.len() == other.len(), "the answer would have another length");
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let (near, far, stop) = (listener.local_addr()?, self.address, self.stop.clone());
+        let change = Arc::new(move |part: &mut [u8]| {
+            if let Some(at) = part.windows(own.len()).position(|window| window == own) {
+                part[at..at + other.len()].copy_from_slice(&other);
+            }
+        });
+        tokio::spawn(async move {
+            while let Some(Ok((client, _))) = stop.run_until_cancelled(listener.accept()).await {
+                let change = change.clone();
+                tokio::spawn(async move {
+                    let Ok(server) = TcpStream::connect(far).await else { return };
+                    let ((from, to), (back, here)) = (client.into_split(), server.into_split());
+                    let unchanged = |_: &mut [u8]| {};
+                    tokio::join!(
+                        pass(from, here, Duration::ZERO, unchanged),
+                        pass(back, to, Duration::ZERO, |part| change(part))
+                    );
                 });
             }
         });
@@ -103,10 +134,11 @@ fn reserved(any: SocketAddr) -> std::io::Result<Option<TcpSocket>> {
     Ok(Some(socket))
 }
 
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration, change: impl Fn(&mut [u8])) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        tokio::time::sleep(DELAY).await;
+        tokio::time::sleep(delay).await;
+        change(&mut bytes[..count]);
         if to.write_all(&bytes[..count]).await.is_err() {
             return;
         }

@@ -65,17 +65,7 @@ struct Kept {
 
 impl Kept {
     fn spawn(&self) -> anyhow::Result<Child> {
-        let log = std::fs::File::options().create(true).append(true).open(self.folder.join("log"))?;
-        let mut command = Command::new(&self.program[0]);
-        command.args(&self.program[1..]).env("WINDLASS_URL", &self.url).env_remove("WINDLASS_KEY");
-        command
-            .env("WINDLASS_CLOCK", "stopped")
-            .env("WINDLASS_TEST_FOLDER", &self.folder)
-            .env("WINDLASS_TEST_VERSION", VERSION)
-            .process_group(0)
-            .kill_on_drop(true);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        command.spawn().with_context(|| format!("cannot run {}", self.program[0].display()))
+        spawn(&self.program, &self.url, &self.folder)
     }
 
     async fn run(self, mut child: Child, mut inbox: mpsc::Receiver<Order>) -> anyhow::Result<()> {
@@ -118,6 +108,21 @@ impl Kept {
         }
         Ok(())
     }
+}
+
+/// Starts the process.
+pub(super) fn spawn(program: &[OsString], url: &str, folder: &Path) -> anyhow::Result<Child> {
+    let log = std::fs::File::options().create(true).append(true).open(folder.join("log"))?;
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]).env("WINDLASS_URL", url).env_remove("WINDLASS_KEY");
+    command
+        .env("WINDLASS_CLOCK", "stopped")
+        .env("WINDLASS_TEST_FOLDER", folder)
+        .env("WINDLASS_TEST_VERSION", VERSION)
+        .process_group(0)
+        .kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().with_context(|| format!("cannot run {}", program[0].display()))
 }
 
 fn signal(child: &Child, signal: Signal) {

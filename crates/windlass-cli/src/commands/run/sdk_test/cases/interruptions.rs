@@ -7,7 +7,7 @@ use super::{Action, Case, DAY, case, child, note, returns, sleep, step};
 use crate::commands::run::sdk_test::worker::{Order, VERSION};
 
 pub(super) fn all() -> Vec<Case> {
-    [actions(), workers(), servers(), slow()].concat()
+    [actions(), workers(), servers(), slow(), protocols()].concat()
 }
 
 /// A handler that notes when it begins, and once waits until it is told to stop.
@@ -123,4 +123,9 @@ fn slow() -> Vec<Case> {
         ),
     ];
     cases.into_iter().map(|case| Case { is_slow: true, ..case }).collect()
+}
+
+fn protocols() -> Vec<Case> {
+    let name = "a server of another protocol: the worker ends, and takes no job";
+    vec![Case { is_of_another_protocol: true, ..case(name, vec![note("a")], None, &[]) }]
 }
