@@ -25,8 +25,8 @@ FORK = multiprocessing.get_context("fork")
 
 
 class Client:
-    def __init__(self, key="load"):
-        self.connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=120)
+    def __init__(self, key="load", port=PORT):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         self.headers = {"content-type": "application/json", "authorization": f"Bearer {KEYS[key]}"}
 
     def __call__(self, method, path, body=None):

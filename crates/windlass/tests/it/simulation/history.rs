@@ -14,7 +14,7 @@ use super::actors::{Held, Request, Response};
 pub(super) struct Reach(BTreeMap<&'static str, usize>);
 
 /// What must have happened in a set of simulations.
-const EVERYWHERE: [&str; 13] = [
+const EVERYWHERE: [&str; 17] = [
     "acknowledged submission",
     "repeated submission",
     "claim",
@@ -26,6 +26,10 @@ const EVERYWHERE: [&str; 13] = [
     "late message",
     "crash",
     "clock set back",
+    "clock set ahead",
+    "machine that stood still",
+    "crash of a node",
+    "full disk",
     "restart of the database",
     "restore of the database",
 ];
@@ -41,11 +45,18 @@ impl Reach {
         }
     }
 
+    pub(super) fn has(&self, what: &str) -> bool {
+        self.0.contains_key(what)
+    }
+
     pub(super) fn assert_everywhere(&self) {
         let missing: Vec<_> = EVERYWHERE.iter().filter(|what| !self.0.contains_key(*what)).collect();
         assert!(missing.is_empty(), "never happened: {missing:?}, but {self:?}");
     }
 }
+
+/// A lease lasts at least this long, in milliseconds: clocks may run fast by a hundredth, and an answer may be late.
+const LEASE_MIN_MILLIS: i64 = 15_000;
 
 /// Requests and answers of one timeline of the store.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +70,10 @@ pub(super) struct History {
     applied: BTreeSet<Held>,
     reported: BTreeSet<Held>,
     completed: BTreeSet<JobId>,
+    /// When each job was last known to be held, in time that has really passed, and by whom.
+    seen: BTreeMap<JobId, (Held, i64)>,
+    /// Jobs that an operator took from their workers.
+    interrupted: BTreeSet<JobId>,
     pub(super) reach: Reach,
 }
 
@@ -70,6 +85,8 @@ impl History {
 
     pub(super) fn asked(&mut self, request: &Request) {
         match request {
+            // It may take effect at any time from now on.
+            Request::Suspend(job) | Request::Cancel(job) => drop(self.interrupted.insert(*job)),
             Request::Submit(number) if !self.submitted.insert(*number) => {
                 self.reach.count("repeated submission");
             }
@@ -80,7 +97,13 @@ impl History {
         }
     }
 
-    pub(super) fn answered(&mut self, request: &Request, response: &Response) -> Result<(), String> {
+    /// Learns what somebody was told when so many milliseconds had really passed.
+    pub(super) fn answered(
+        &mut self,
+        request: &Request,
+        response: &Response,
+        passed: i64,
+    ) -> Result<(), String> {
         match (request, response) {
             (Request::Submit(number), Response::Submitted(jobs)) => {
                 self.reach.count("acknowledged submission");
@@ -98,6 +121,7 @@ impl History {
                     if self.completed.contains(&held.job) {
                         return Err(format!("{held:?} was given out after its job was completed"));
                     }
+                    self.not_too_early(*held, passed)?;
                 }
             }
             (Request::Complete(_, held) | Request::Fail(_, held), Response::Finished(finish)) => {
@@ -106,7 +130,25 @@ impl History {
             (Request::Heartbeat(_, held) | Request::Spawn(_, held), Response::Goes(true)) => {
                 self.is_current(*held)?;
             }
+            // The worker was told that it has lost the job, or reported it: it does not run it any more.
+            (Request::Heartbeat(_, held) | Request::Spawn(_, held), Response::Goes(false)) => {
+                self.interrupted.insert(held.job);
+            }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// A job whose worker may still run it is not given to another one.
+    fn not_too_early(&mut self, held: Held, passed: i64) -> Result<(), String> {
+        let before = self.seen.insert(held.job, (held, passed));
+        let was_interrupted = self.interrupted.contains(&held.job);
+        if let Some((earlier, since)) = before.filter(|(earlier, _)| !self.reported.contains(earlier))
+            && !was_interrupted
+            && passed - since < LEASE_MIN_MILLIS
+        {
+            let lasted = passed - since;
+            return Err(format!("{held:?} was given out {lasted} ms after {earlier:?}, which had not ended"));
         }
         Ok(())
     }
@@ -140,6 +182,7 @@ impl History {
         self.submitted.clone_from(&later.submitted);
         self.reach = later.reach.clone();
         self.granted.clear();
+        self.seen.clear();
         self
     }
 

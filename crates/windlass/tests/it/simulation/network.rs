@@ -8,9 +8,34 @@ use windlass::store::engine::{Engine, ReadTask, WriteTask};
 use windlass::store::engines::memory::MemoryEngine;
 use windlass::store::tx::write_tx::WriteTx;
 
-enum Message {
+/// A task on its way, and the connection on which it travels.
+struct Message {
+    work: Work,
+    connection: Connection,
+}
+
+enum Work {
     Write(Box<dyn WriteTask>),
     Read(Box<dyn ReadTask>),
+}
+
+/// A node's connection to the database; another one after the connection was lost.
+#[derive(Clone)]
+pub(super) struct Connection(Arc<Mutex<Arc<MemoryEngine>>>);
+
+impl Connection {
+    pub(super) fn new(engine: MemoryEngine) -> Connection {
+        Connection(Arc::new(Mutex::new(Arc::new(engine))))
+    }
+
+    /// Connects again, perhaps to another database.
+    pub(super) fn replace(&self, engine: MemoryEngine) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(engine);
+    }
+
+    fn engine(&self) -> Arc<MemoryEngine> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// What becomes of a message.
@@ -21,6 +46,8 @@ pub(super) enum Fate {
     Lost,
     /// It arrives, and its answer does not.
     Unanswered,
+    /// It arrives, and the disk is full when it is to be written.
+    Failed,
 }
 
 /// Messages on their way, in the order in which they were sent.
@@ -37,42 +64,57 @@ impl Network {
     }
 
     /// Takes one message off the way.
-    pub(super) fn deliver(&self, at: usize, to: &MemoryEngine, fate: Fate) {
-        let message = self.messages().remove(at);
-        match (message, fate) {
-            (Message::Write(task), Fate::Answered) => to.write(task),
-            (Message::Write(task), Fate::Unanswered) => to.write(Box::new(Unanswered(task))),
-            (Message::Write(task), Fate::Lost) => task.done(Err(lost())),
-            (Message::Read(task), Fate::Answered) => to.read(task),
-            (Message::Read(task), Fate::Unanswered | Fate::Lost) => task.done(Err(lost())),
+    pub(super) fn deliver(&self, at: usize, fate: Fate) {
+        let Message { work, connection } = self.messages().remove(at);
+        let to = connection.engine();
+        match (work, fate) {
+            (Work::Write(task), Fate::Answered) => to.write(task),
+            (Work::Write(task), Fate::Unanswered) => to.write(Box::new(Unanswered(task))),
+            (Work::Write(task), Fate::Failed) => {
+                to.fail_next_commit(StoreError::Full);
+                to.write(task);
+            }
+            (Work::Write(task), Fate::Lost) => task.done(Err(lost())),
+            (Work::Read(task), Fate::Answered | Fate::Failed) => to.read(task),
+            (Work::Read(task), Fate::Unanswered | Fate::Lost) => task.done(Err(lost())),
         }
     }
 
     /// The connections of all nodes break.
-    pub(super) fn lose_all(&self, to: &MemoryEngine) {
+    pub(super) fn lose_all(&self) {
         while self.len() > 0 {
-            self.deliver(0, to, Fate::Lost);
+            self.deliver(0, Fate::Lost);
         }
     }
 }
 
 /// The database as a node sees it.
-pub(super) struct Link(pub(super) Network);
+pub(super) struct Link {
+    pub(super) network: Network,
+    pub(super) connection: Connection,
+}
+
+impl Link {
+    fn send(&self, work: Work) {
+        let message = Message { work, connection: self.connection.clone() };
+        self.network.messages().push(message);
+    }
+}
 
 impl Engine for Link {
     fn write(&self, task: Box<dyn WriteTask>) {
-        self.0.messages().push(Message::Write(task));
+        self.send(Work::Write(task));
     }
 
     fn read(&self, task: Box<dyn ReadTask>) {
-        self.0.messages().push(Message::Read(task));
+        self.send(Work::Read(task));
     }
 
     fn close(&self) {}
 }
 
 /// A task that is done, and whose caller does not learn it.
-struct Unanswered(Box<dyn WriteTask>);
+pub(super) struct Unanswered(pub(super) Box<dyn WriteTask>);
 
 impl WriteTask for Unanswered {
     fn run(&mut self, tx: &mut WriteTx<'_>) {

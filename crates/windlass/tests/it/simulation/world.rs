@@ -4,15 +4,15 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
-use windlass::clock::{Clock, Timestamp};
+use windlass::clock::{Clock, Reading, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{JobState, QueueName};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::QueueSettings;
-use windlass::store::engine::{Engine, ReadTask, WriteTask};
 use windlass::store::engines::memory::MemoryEngine;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::filter::{Filter, Order};
@@ -21,7 +21,7 @@ use windlass::store::query::snapshot::Snapshot;
 
 use super::actors::{self, Actor, Kind};
 use super::history::History;
-use super::network::{Fate, Link, Network};
+use super::network::{Connection, Fate, Link, Network};
 use crate::fixture::START;
 use crate::random::rng::Dice;
 
@@ -29,11 +29,11 @@ const NODES: usize = 3;
 /// Jobs that may run at once.
 const RUNNING_MAX: u64 = 3;
 /// Steps between two checks of everything that is stored.
-const VERIFY_EVERY: usize = 60;
+const VERIFY_EVERY: usize = 200;
 /// Rounds without faults in which everything must end.
 const ROUNDS: usize = 400;
 
-/// A clock that can also be set back.
+/// The database's clock. It can also be set back.
 struct AnyClock(AtomicI64);
 
 impl Clock for AnyClock {
@@ -42,33 +42,70 @@ impl Clock for AnyClock {
     }
 }
 
-/// The database itself, for what is set up and checked without faults.
-struct Direct(Arc<MemoryEngine>);
+/// The clocks of a node's machine, which are not those of the database.
+struct NodeClock {
+    database: Arc<AnyClock>,
+    /// Monotonic time, in milliseconds: it may run fast or slow, or stand still.
+    elapsed: AtomicI64,
+    /// What the machine's wall clock shows, in milliseconds.
+    wall: AtomicI64,
+    /// How fast monotonic time runs, in percent.
+    rate: i64,
+}
 
-impl Engine for Direct {
-    fn write(&self, task: Box<dyn WriteTask>) {
-        self.0.write(task);
+impl NodeClock {
+    /// A machine that stands still finds its wall clock right afterwards.
+    fn pass(&self, millis: i64, is_frozen: bool) {
+        self.wall.fetch_add(millis, Ordering::SeqCst);
+        if !is_frozen {
+            self.elapsed.fetch_add(millis * self.rate / 100, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Clock for NodeClock {
+    fn now(&self) -> Timestamp {
+        self.database.now()
     }
 
-    fn read(&self, task: Box<dyn ReadTask>) {
-        self.0.read(task);
+    fn reading(&self) -> Option<Reading> {
+        let elapsed = u64::try_from(self.elapsed.load(Ordering::SeqCst)).expect("it does not go back");
+        let wall = Timestamp::from_millis(self.wall.load(Ordering::SeqCst));
+        let elapsed = Duration::from_millis(elapsed);
+        Some(Reading { elapsed, wall, boot: None })
     }
 
-    fn close(&self) {}
+    fn database(&self, _read: Timestamp) -> Timestamp {
+        self.database.now()
+    }
+}
+
+/// A process with a connection, and therefore a cache, of its own.
+struct Node {
+    store: Store,
+    env: Arc<Environment>,
+    clock: Arc<NodeClock>,
+    connection: Connection,
 }
 
 pub(super) struct World {
     dice: Dice,
+    seed: u64,
     clock: Arc<AnyClock>,
+    /// Time that has really passed, in milliseconds.
+    passed: i64,
     database: Arc<MemoryEngine>,
+    /// Another connection, for what is set up and checked without faults, and its clocks, which are right.
     direct: Store,
+    direct_clock: Arc<NodeClock>,
     /// A backup, with what had been told when it was made.
     backup: Option<(Arc<MemoryEngine>, History)>,
     network: Network,
-    nodes: Vec<Store>,
+    nodes: Vec<Node>,
+    /// Processes started so far.
+    processes: u64,
     actors: Vec<Actor>,
     pairs: usize,
-    taken: usize,
     starts: u64,
     pub(super) history: History,
     pub(super) story: Vec<String>,
@@ -77,17 +114,12 @@ pub(super) struct World {
 impl World {
     pub(super) async fn new(seed: u64) -> World {
         let clock = Arc::new(AnyClock(AtomicI64::new(START)));
-        let env = environment(&clock, seed, seed);
+        let env = environment(clock.clone(), seed, seed);
         let database = Arc::new(MemoryEngine::new(Arc::new(env)));
-        let direct = direct(&clock, &database);
+        let (direct, direct_clock) = direct(&clock, 0, &database);
         let queue = QueueName::default();
         let settings = QueueSettings { max_running: Some(RUNNING_MAX), ..QueueSettings::default() };
         direct.configure(&Caller::local(), Settings::Queue(queue, settings)).await.unwrap();
-        let network = Network::default();
-        let node = |number: usize| {
-            let env = environment(&clock, seed, 1_000 + number as u64);
-            Store::with_engine(env, |_| Ok::<_, ()>(Link(network.clone()))).unwrap()
-        };
         let mut actors =
             vec![Actor::new("maintenance", Kind::Maintenance), Actor::new("operator", Kind::Operator)];
         for number in 1..=2 {
@@ -97,41 +129,73 @@ impl World {
             let kind = Kind::Worker { id: None, held: Vec::new(), unsure: None };
             actors.push(Actor::new(&format!("worker {number}"), kind));
         }
-        let nodes = (0..NODES).map(node).collect();
-        World {
+        let mut world = World {
             dice: Dice::new(seed),
+            seed,
             clock,
+            passed: 0,
             database,
             direct,
+            direct_clock,
             backup: None,
-            network,
-            nodes,
+            network: Network::default(),
+            nodes: Vec::new(),
+            processes: 0,
             actors,
             pairs: 0,
-            taken: 0,
             starts: 0,
             history: History::default(),
             story: Vec::new(),
+        };
+        for _ in 0..NODES {
+            let node = world.start_node();
+            world.nodes.push(node);
         }
+        world
+    }
+
+    /// A process that has just started.
+    fn start_node(&mut self) -> Node {
+        self.processes += 1;
+        let elapsed = AtomicI64::new(1_000 * i64::try_from(self.processes).expect("few"));
+        // A second in a hundred is more than any machine's clock drifts.
+        let rate = self.dice.pick(&[100, 100, 99, 101]);
+        let ahead = self.dice.pick(&[0, 0, 40, -3_000, 3_600_000, -3_600_000]);
+        let wall = AtomicI64::new(START + self.passed + ahead);
+        let clock = Arc::new(NodeClock { database: self.clock.clone(), elapsed, wall, rate });
+        let mut made = None;
+        let env = environment(clock.clone(), self.seed, 1_000 + self.processes);
+        let store = Store::with_engine(env, |env| {
+            let connection = Connection::new(self.database.connect(env.clone()));
+            let network = self.network.clone();
+            made = Some((env, connection.clone()));
+            Ok::<_, ()>(Link { network, connection })
+        });
+        let (env, connection) = made.expect("a store has an engine");
+        Node { store: store.expect("nothing fails"), env, clock, connection }
     }
 
     fn tell(&mut self, what: String) {
         self.story.push(what);
     }
 
-    pub(super) async fn step(&mut self) -> Result<(), String> {
-        self.taken += 1;
+    /// The step with this number, which decides what happens in it.
+    pub(super) async fn step(&mut self, number: usize) -> Result<(), String> {
+        // Chance of its own: a step does the same when others are left out.
+        self.dice = Dice::new(self.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
         match self.dice.below(1_000) {
             0..=399 => self.ask(),
-            400..=899 => self.deliver(),
-            900..=959 => self.pass(),
-            960..=984 => self.crash(),
+            400..=884 => self.deliver(),
+            885..=944 => self.pass(),
+            945..=954 => self.step_clock(),
+            955..=974 => self.crash(),
+            975..=984 => self.crash_node(),
             985..=991 => self.back_up(),
             992..=997 => self.restart(),
             _ => self.restore().await,
         }
         self.poll().await?;
-        if self.taken.is_multiple_of(VERIFY_EVERY) {
+        if (number + 1).is_multiple_of(VERIFY_EVERY) {
             self.verify().await?;
         }
         Ok(())
@@ -152,7 +216,7 @@ impl World {
         let Some(request) = self.actors[at].next(&mut self.dice, &mut self.pairs, &jobs) else { return };
         self.tell(format!("{} asks node {node}: {request:?}", self.actors[at].name));
         self.history.asked(&request);
-        self.actors[at].call = Some((request.clone(), actors::call(self.nodes[node].clone(), request)));
+        self.actors[at].call = Some((request.clone(), actors::call(self.nodes[node].store.clone(), request)));
     }
 
     fn deliver(&mut self) {
@@ -163,30 +227,65 @@ impl World {
         let fate = match self.dice.below(100) {
             0..=5 => Fate::Lost,
             6..=13 => Fate::Unanswered,
+            14..=16 => Fate::Failed,
             _ => Fate::Answered,
         };
         match fate {
             Fate::Lost => self.history.reach.count("lost request"),
             Fate::Unanswered => self.history.reach.count("lost answer"),
+            Fate::Failed => self.history.reach.count("full disk"),
             Fate::Answered if at > 0 => self.history.reach.count("late message"),
             Fate::Answered => {}
         }
         self.tell(format!("message {at} of {} is {fate:?}", self.network.len()));
-        self.network.deliver(at, &self.database, fate);
+        self.network.deliver(at, fate);
     }
 
     fn pass(&mut self) {
         let millis = match self.dice.below(20) {
             0 => 120_000,
             1..=3 => 25_000,
-            4 => -60_000,
             _ => 1_500,
         };
-        if millis < 0 {
-            self.history.reach.count("clock set back");
+        // Now and then a machine stands still.
+        let frozen = self.dice.chance(10).then(|| self.dice.below(NODES));
+        self.tell(format!("{millis} ms pass, for all nodes but {frozen:?}"));
+        if frozen.is_some() {
+            self.history.reach.count("machine that stood still");
         }
-        self.tell(format!("the clock moves by {millis} ms"));
+        self.let_pass(millis, frozen);
+    }
+
+    fn let_pass(&mut self, millis: i64, frozen: Option<usize>) {
+        self.passed += millis;
         self.clock.0.fetch_add(millis, Ordering::SeqCst);
+        self.direct_clock.pass(millis, false);
+        for (at, node) in self.nodes.iter().enumerate() {
+            node.clock.pass(millis, Some(at) == frozen);
+        }
+    }
+
+    /// Somebody sets the database's clock, or that of a node.
+    fn step_clock(&mut self) {
+        let millis = self.dice.pick(&[-60_000, -4_000, 4_000, 60_000, 3_600_000, -3_600_000]);
+        if self.dice.chance(50) {
+            let what = if millis < 0 { "clock set back" } else { "clock set ahead" };
+            self.history.reach.count(what);
+            self.tell(format!("the database's clock is set by {millis} ms"));
+            self.clock.0.fetch_add(millis, Ordering::SeqCst);
+        } else {
+            let at = self.dice.below(NODES);
+            self.tell(format!("the clock of node {at} is set by {millis} ms"));
+            self.nodes[at].clock.wall.fetch_add(millis, Ordering::SeqCst);
+        }
+    }
+
+    /// A node's process ends and starts again. What it has sent may still arrive; who called it gets no answer.
+    fn crash_node(&mut self) {
+        let at = self.dice.below(NODES);
+        self.history.reach.count("crash of a node");
+        self.tell(format!("node {at} crashes"));
+        self.nodes[at] = self.start_node();
     }
 
     fn crash(&mut self) {
@@ -205,16 +304,19 @@ impl World {
     }
 
     fn start_from(&mut self, stored: &MemoryEngine) {
-        self.network.lose_all(&self.database);
+        self.network.lose_all();
         self.starts += 1;
-        let env = environment(&self.clock, self.starts, self.dice.next());
+        let env = environment(self.clock.clone(), self.starts, self.dice.next());
         self.database = Arc::new(stored.fork(Arc::new(env)));
-        self.direct = direct(&self.clock, &self.database);
+        (self.direct, self.direct_clock) = direct(&self.clock, self.passed, &self.database);
+        for node in &self.nodes {
+            node.connection.replace(self.database.connect(node.env.clone()));
+        }
     }
 
     fn back_up(&mut self) {
         self.tell("the database is backed up".to_owned());
-        let env = environment(&self.clock, 0, self.dice.next());
+        let env = environment(self.clock.clone(), 0, self.dice.next());
         self.backup = Some((Arc::new(self.database.fork(Arc::new(env))), self.history.clone()));
     }
 
@@ -238,7 +340,7 @@ impl World {
                 continue;
             };
             self.tell(format!("{} is told: {response:?} to {request:?}", self.actors[at].name));
-            self.history.answered(&request, &response)?;
+            self.history.answered(&request, &response, self.passed)?;
             self.actors[at].learn(&request, &response);
         }
         Ok(())
@@ -251,16 +353,16 @@ impl World {
                 return Err(format!("{}: {}: {:?}", report.code, report.promise, report.findings));
             }
         }
-        let running = self.jobs(vec![JobState::Running]).await?.len();
+        let running = self.jobs(vec![JobState::Running], 500).await?.len();
         if running as u64 > RUNNING_MAX {
             return Err(format!("{running} jobs run, and {RUNNING_MAX} may"));
         }
         Ok(())
     }
 
-    async fn jobs(&self, states: Vec<JobState>) -> Result<Vec<Snapshot>, String> {
+    async fn jobs(&self, states: Vec<JobState>, limit: usize) -> Result<Vec<Snapshot>, String> {
         let filter = Filter { states, ..Filter::default() };
-        let request = ListRequest { filter, order: Order::Oldest, cursor: None, limit: 500 };
+        let request = ListRequest { filter, order: Order::Oldest, cursor: None, limit };
         let page = self.direct.list(&Caller::local(), request).await.map_err(|error| error.to_string())?;
         Ok(page.jobs)
     }
@@ -278,32 +380,35 @@ impl World {
             }
             self.poll().await?;
             while self.network.len() > 0 {
-                self.network.deliver(0, &self.database, Fate::Answered);
+                self.network.deliver(0, Fate::Answered);
                 self.poll().await?;
             }
-            self.clock.0.fetch_add(2_000, Ordering::SeqCst);
+            self.let_pass(2_000, None);
             let _open = actors::call(self.direct.clone(), actors::Request::Open).await;
-            for found in self.jobs(vec![JobState::Suspended]).await? {
+            for found in self.jobs(vec![JobState::Suspended], 500).await? {
                 let _resumed = actors::call(self.direct.clone(), actors::Request::Resume(found.job.id)).await;
             }
-            if self.pairs == actors::PAIRS
-                && self.jobs(Vec::new()).await?.iter().all(|found| found.job.state.is_final())
-            {
+            let live = JobState::ALL.into_iter().filter(|state| !state.is_final());
+            if self.pairs == actors::PAIRS && self.jobs(live.collect(), 1).await?.is_empty() {
                 break;
             }
         }
         self.direct.config(&me).await.map_err(|error| error.to_string())?;
         self.verify().await?;
-        self.history.holds(&self.jobs(Vec::new()).await?)
+        self.history.holds(&self.jobs(Vec::new(), 500).await?)
     }
 }
 
-fn environment(clock: &Arc<AnyClock>, seed: u64, place: u64) -> Environment {
+fn environment(clock: Arc<impl Clock>, seed: u64, place: u64) -> Environment {
     // A consequence for more than two other jobs is left to a later commit.
     let options = StoreOptions { cascade_jobs_per_commit: 2, ..StoreOptions::default() };
-    Environment::new(clock.clone(), Entropy::seeded(seed.wrapping_mul(1_000_003) ^ place), options)
+    Environment::new(clock, Entropy::seeded(seed.wrapping_mul(1_000_003) ^ place), options)
 }
 
-fn direct(clock: &Arc<AnyClock>, database: &Arc<MemoryEngine>) -> Store {
-    Store::with_engine(environment(clock, 0, 0), |_| Ok::<_, ()>(Direct(database.clone()))).unwrap()
+fn direct(clock: &Arc<AnyClock>, passed: i64, database: &Arc<MemoryEngine>) -> (Store, Arc<NodeClock>) {
+    let (elapsed, wall) = (AtomicI64::new(passed), AtomicI64::new(START + passed));
+    let clock = Arc::new(NodeClock { database: clock.clone(), elapsed, wall, rate: 100 });
+    let env = environment(clock.clone(), 0, 0);
+    let store = Store::with_engine(env, |env| Ok::<_, ()>(database.connect(env)));
+    (store.expect("nothing fails"), clock)
 }

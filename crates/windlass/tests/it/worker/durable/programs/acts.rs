@@ -81,6 +81,24 @@ pub(super) enum Call {
     HearLookalike,
     /// A step with a value that not every way of writing it keeps.
     Float(f64),
+    /// Three steps that are awaited like a set of futures with wakers of their own.
+    Set(How),
+    /// The same with a sleep and a wait.
+    SetOfWaits,
+    /// Three tasks with a step each.
+    Tasks,
+    /// Tries in place beside a timeout that never comes.
+    RetryInSelect(usize),
+    /// Races of races: a step wins one, and a sleep the other.
+    RaceOfRaces(How),
+    /// Children, a signal that never comes and a sleep, of which the sleep ends first.
+    RaceOfAll,
+    /// A sleep beside a step that fails.
+    SleepBeside(Undo, How),
+    /// The error of the second of two steps is caught by the caller of both, which compensates.
+    Caught(How),
+    /// Steps in a loop beside a wait for any of two signals that never come.
+    LoopBesideWait,
 }
 
 fn how(dice: &mut Dice) -> How {
@@ -94,7 +112,7 @@ fn flaky(dice: &mut Dice) -> How {
 
 pub(super) fn next(dice: &mut Dice) -> Call {
     let name = ["a", "b"][dice.below(2)];
-    match dice.below(36) {
+    match dice.below(46) {
         0 | 1 => Call::Step(name, flaky(dice)),
         2 | 3 => Call::Skip(name, how(dice)),
         4 | 5 => Call::Fallback(how(dice)),
@@ -125,6 +143,18 @@ pub(super) fn next(dice: &mut Dice) -> Call {
         32 => Call::FailFast,
         33 => Call::SelectWaits,
         34 => Call::HearLookalike,
+        35 => Call::Set(flaky(dice)),
+        36 => Call::SetOfWaits,
+        37 => Call::Tasks,
+        38 => Call::RetryInSelect(dice.below(3)),
+        39 => Call::RaceOfRaces(how(dice)),
+        40 => Call::RaceOfAll,
+        41 | 42 => {
+            let undo = [Undo::Join, Undo::TryJoin, Undo::Text][dice.below(3)];
+            Call::SleepBeside(undo, flaky(dice))
+        }
+        43 => Call::Caught(how(dice)),
+        44 => Call::LoopBesideWait,
         _ => Call::Float(f64::from(u32::try_from(dice.below(1 << 31)).unwrap_or(0)) / 3e8),
     }
 }

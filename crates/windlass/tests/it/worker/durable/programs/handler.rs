@@ -1,6 +1,7 @@
 //! The handler that follows a random program.
 
 mod further;
+mod sets;
 
 use std::sync::Mutex;
 
@@ -263,17 +264,26 @@ impl Run<'_> {
 }
 
 pub(super) async fn follow(_: Greet, cx: Cx, State(world): State<World>) -> anyhow::Result<String> {
+    follow_with(&cx, &world).await
+}
+
+/// The same as a handler that blocks.
+pub(super) fn blocks(world: World) -> impl Fn(Greet, Cx) -> anyhow::Result<String> + Clone {
+    move |_, cx| cx.block_on(follow_with(&cx, &world))
+}
+
+async fn follow_with(cx: &Cx, world: &World) -> anyhow::Result<String> {
     let program = world.facts(|facts| facts.program.clone());
-    world.log(&cx, |log| *log = super::world::AttemptLog::default());
+    world.log(cx, |log| *log = super::world::AttemptLog::default());
     let copies = Mutex::default();
     for (place, act) in program.into_iter().enumerate() {
-        if let Err(error) = (Run { cx: &cx, world: &world, copies: &copies, place }).act(act).await {
-            world.ends_badly(&cx);
+        if let Err(error) = (Run { cx, world, copies: &copies, place }).act(act).await {
+            world.ends_badly(cx);
             return Err(error);
         }
     }
     // A crash decides whether what was dropped has come since.
-    Ok(world.log(&cx, |log| log.lines.join("; ").replace(CAME, DROPPED)))
+    Ok(world.log(cx, |log| log.lines.join("; ").replace(CAME, DROPPED)))
 }
 
 pub(super) async fn child(job: Fill, cx: Cx) -> anyhow::Result<String> {

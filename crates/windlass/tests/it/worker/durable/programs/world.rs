@@ -22,6 +22,8 @@ pub(super) struct Facts {
     pub(super) attempts: BTreeMap<u32, AttemptLog>,
     /// Places of steps that were dropped.
     pub(super) dropped: BTreeSet<usize>,
+    /// A step that a crashed attempt had dropped came in a later one, and was saved with the errors before it.
+    pub(super) has_come: bool,
     /// Long work does not end: the worker is about to be stopped.
     pub(super) is_long: bool,
 }

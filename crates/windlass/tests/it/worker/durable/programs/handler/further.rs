@@ -44,7 +44,7 @@ impl Run<'_> {
                 anyhow::ensure!(given.to_bits() == value.to_bits(), "{given} instead of {value}");
                 self.world.tell(self.cx, format!("{given:?}"), true);
             }
-            other => unreachable!("{other:?} is done by another function"),
+            other => self.in_sets(other).await?,
         }
         Ok(())
     }
@@ -63,6 +63,7 @@ impl Run<'_> {
             came = self.cx.step(name, work) => came.map(|()| CAME)?,
             () = turns(if is_first { 3 } else { 1_000 }) => DROPPED,
         };
+        self.world.facts(|facts| facts.has_come |= line == CAME);
         self.world.tell(self.cx, line.to_owned(), line == CAME);
         Ok(())
     }
