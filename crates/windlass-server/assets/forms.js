@@ -7,7 +7,7 @@ const askFirst = (() => {
   const PAUSE = 250;
   let [waiting, number] = [null, 0];
   const TIMING = ["cron", "timezone", "every", "at"];
-  const LIMITS = ["max_running", "rate_count", "rate_per"];
+  const LIMITS = ["max_running", "rate_count", "rate_per", "max_running_per_key", "key_rate_count", "key_rate_per"];
   document.addEventListener("input", (event) => {
     const form = event.target.closest?.("[data-preview]");
     const names = [TIMING, LIMITS].find((all) => all.includes(event.target.name));
@@ -17,15 +17,20 @@ const askFirst = (() => {
     if (event.target.value) (kinds[event.target.name] ?? []).forEach((name) => { form.elements[name].value = ""; });
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      const fields = new URLSearchParams(names.map((name) => [name, form.elements[name].value]));
+      const fields = new URLSearchParams(names.map((name) => [name, form.elements[name]?.value ?? ""]));
       const request = new XMLHttpRequest();
       const mine = ++number;
       request.open("GET", `${form.dataset.preview}?${fields}`);
       request.responseType = "document";
       request.onload = () => {
         const found = request.response?.getElementById("preview");
+        const place = form.querySelector(".preview") ?? find("preview");
         // An answer to an earlier text is out of date.
-        if (found && mine === number) find("preview").replaceWith(document.importNode(found, true));
+        if (!found || !place || mine !== number) return;
+        const shown = document.importNode(found, true);
+        // A page of several forms has several previews.
+        if (!place.id) shown.removeAttribute("id");
+        place.replaceWith(shown);
       };
       request.send();
     }, PAUSE);

@@ -70,14 +70,14 @@ pub(super) struct PauseView {
 
 impl PauseView {
     pub(super) fn of(hold: &PauseRecord, now: Timestamp) -> PauseView {
-        let whose = |tenant: &Option<_>| {
+        let of_tenant = |tenant: &Option<_>| {
             tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"))
         };
         let what = match &hold.scope {
             PauseScope::Gate => "processing".to_owned(),
             PauseScope::Tenant(tenant) => format!("tenant {tenant}"),
-            PauseScope::Type { job_type, tenant } => format!("type {job_type}{}", whose(tenant)),
-            PauseScope::Queue { queue, tenant } => format!("queue {queue}{}", whose(tenant)),
+            PauseScope::Type { job_type, tenant } => format!("type {job_type}{}", of_tenant(tenant)),
+            PauseScope::Queue { queue, tenant } => format!("queue {queue}{}", of_tenant(tenant)),
             PauseScope::Worker(worker) => format!("worker {worker}"),
         };
         PauseView {

@@ -59,7 +59,7 @@ async fn an_alert_is_made_within_three_clicks_tested_and_seen_when_it_fires() {
         .await;
     let list = window.text("document.querySelector('#alerts').innerText").await;
     assert!(list.contains("https://hooks.example.com") && !list.contains("SECRET"), "{list}");
-    window.click("button[aria-label='Send a sample of mail-dead']").await;
+    window.click("button[aria-label='Test mail-dead']").await;
     window.until("document.querySelector('.banner.done')?.innerText.includes('sample message')").await;
     window.until("document.querySelector('.banner.done a[href^=\"/jobs/\"]')").await;
     die(&site, "mail-dead").await;

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use windlass::job::Failure;
 use windlass::store::caller::Caller;
+use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::command::redrive::Redrive;
+use windlass::store::command::worker::NewWorker;
 use windlass_testkit::browser::Browser;
 
 use crate::auth::OWN;
@@ -147,7 +151,46 @@ async fn errors_that_differ_in_numbers_and_paths_are_one_and_are_retried_togethe
     );
     let done = site.ask("POST", "/errors/retry", &[OWN], &form).await;
     assert!(done.header("location").is_some_and(|to| to.starts_with("/errors?done=redriven&n=2")));
-    assert_eq!(page(&site, "/errors").await.matches("<tr id=\"e-").count(), 1);
+    let after = page(&site, "/errors").await;
+    assert!(!after.contains("Retry 2") && after.contains("Retry 1"), "{after}");
+}
+
+/// Its statistics are stored; the jobs they come from may be retried or deleted.
+#[tokio::test]
+async fn an_error_stays_known_after_its_jobs_are_gone() {
+    let site = Site::start().await;
+    let me = Caller::local();
+    let worker = NewWorker {
+        name: "w".into(),
+        concurrency: 4,
+        heartbeats: false,
+        version: Some("v17".into()),
+        ..NewWorker::default()
+    };
+    let worker = site.store.register(&me, worker).await.unwrap().id;
+    let mut jobs = Vec::new();
+    for number in 0..2 {
+        jobs.push(site.job("mail").await);
+        let request = ClaimRequest::new(worker, 1);
+        let claimed =
+            site.store.claim(&me, &request, Duration::from_secs(10)).await.unwrap().jobs.remove(0).job;
+        let outcome = Outcome::Failed(Failure::permanent("io", format!("order {number} not found")));
+        let report = Report::new(claimed.id, claimed.fence, outcome);
+        site.store.finish(&me, worker, vec![report]).await.unwrap();
+    }
+    site.store.redrive(&me, jobs[0], Redrive::default()).await.unwrap();
+    site.store.delete(&me, jobs[1]).await.unwrap();
+    // What happened is written with a commit of the next second or so.
+    let seen =
+        async || site.store.errors(&me).await.unwrap().values().map(|error| error.seen.count).sum::<u64>();
+    while seen().await < 2 {
+        site.submit(windlass::job::NewJob { delay: Some(Duration::from_secs(9_999)), ..new("other") }).await;
+    }
+    let errors = page(&site, "/errors").await;
+    let row = between(&errors, "<tr id=\"e-", "</tr>");
+    assert!(row.contains("order # not found") && row.contains("v17"), "{row}");
+    assert!(row.contains("<b>0</b>") && row.contains("data-label=\"Failures\">2</td>"), "{row}");
+    assert!(row.contains("2 in the last 48 hours") && !row.contains("/errors/retry"), "{row}");
 }
 
 #[tokio::test]

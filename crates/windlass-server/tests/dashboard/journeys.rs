@@ -293,6 +293,23 @@ async fn limits_show_what_they_would_have_held_back_while_they_are_typed() {
         person.window.until(&format!("{said}.includes('of 5 starts would have been held back')")).await;
         assert!(person.window.text(said).await.contains("An estimate from 5 starts"));
     }
+    let person = Person::at(&browser, &site.at("/tenants")).await;
+    person.click("section[aria-label='Tenant default'] details summary").await;
+    person.type_into("#default-run", "0").await;
+    let said = "document.querySelector('#tenants form .preview')?.innerText";
+    person
+        .window
+        .until(&format!("{said}.includes('About 5 of 5 starts would have been held back for good')"))
+        .await;
+    // Limits per key are tried on the runs of each key.
+    for key in ["a", "b", "b"] {
+        site.submit(NewJob { concurrency_key: Some(key.into()), ..new("mail") }).await;
+        site.claim().await.complete("1").await;
+    }
+    let preview =
+        site.ask("GET", "/queues/default/preview?key_rate_count=1&key_rate_per=1h", &[], "").await.body;
+    assert!(preview.contains("Per key: About 1 of 3 starts would have been held back"), "{preview}");
+    assert!(preview.contains("(3 with 2 keys.)"), "{preview}");
     let person = Person::at(&browser, &site.at("/types/mail")).await;
     person.window.fill("#t-attempts", "7").await;
     person.window.fill("#t-execution", "2m").await;

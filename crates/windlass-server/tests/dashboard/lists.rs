@@ -138,13 +138,13 @@ async fn workers_are_sorted_by_their_numbers() {
     for (name, concurrency) in [("small", 1), ("large", 50), ("middle", 7)] {
         let worker = NewWorker { name: name.into(), concurrency, heartbeats: false, ..NewWorker::default() };
         let worker = site.store.register(&Caller::local(), worker).await.unwrap();
-        registered.insert(name, worker.registered_at);
+        registered.insert(name, (worker.id, worker.registered_at));
     }
     let names = async |path: &str| {
         let page = site.ask("GET", path, &[], "").await.body;
         let mut places: Vec<(usize, &str)> = ["small", "large", "middle"]
             .into_iter()
-            .map(|name| (page.find(&format!("aria-label=\"Worker {name}\"")).unwrap(), name))
+            .map(|name| (page.find(&format!("id=\"w-{}\"", registered[name].0)).unwrap(), name))
             .collect();
         places.sort_unstable();
         places.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
@@ -154,7 +154,7 @@ async fn workers_are_sorted_by_their_numbers() {
     assert_eq!(names("/workers?sort=slots.up").await, ["small", "middle", "large"]);
     // The order by name decides between two that were registered in the same millisecond.
     let mut newest_first = ["large", "middle", "small"];
-    newest_first.sort_by_key(|name| Reverse(registered[name].as_millis()));
+    newest_first.sort_by_key(|name| Reverse(registered[name].1.as_millis()));
     assert_eq!(names("/workers?sort=since").await, newest_first);
 }
 

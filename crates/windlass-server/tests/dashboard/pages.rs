@@ -171,7 +171,7 @@ async fn schedules_are_triggered_paused_and_removed() {
     window.open(&site.at("/schedules")).await;
     window.until("document.querySelectorAll('.day').length === 7").await;
     assert!(window.text("document.querySelector('.calendar').innerText").await.contains("nightly"));
-    window.click("button[aria-label='Run nightly now']").await;
+    window.click("button[aria-label='Run now: nightly']").await;
     window
         .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was triggered.')")
         .await;

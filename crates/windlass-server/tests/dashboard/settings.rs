@@ -317,7 +317,7 @@ async fn a_queue_and_a_type_tell_dead_letters_that_were_redriven_from_those_that
         assert!(page.contains("2 open") && page.contains(">3</a>"), "{path}");
     }
     let page = site.ask("GET", "/types/mail", &[], "").await.body;
-    assert!(page.contains("<td class=\"n\"><b>2</b></td>"), "what was redriven is no trouble any more");
+    assert!(page.contains("<td class=\"n\"><b>2</b></td>"), "a redriven job does not count any more");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::{Moment, count, span};
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::{address, segment};
-use crate::dashboard::requests::undo::{Place, UndoRequest};
+use crate::dashboard::requests::undo::{PageAddress, UndoRequest};
 
 /// The place of the tenant in the address of an alert about all tenants; no tenant is called so.
 const ALL_TENANTS: &str = "-";
@@ -229,5 +229,5 @@ pub(in crate::dashboard) async fn act(
     let (about, job) = (format!("{tenant} {name}"), sent.map(|job: JobRecord| job.id.to_string()));
     let pairs = [Some(("about", about.as_str())), job.as_deref().map(|job| ("job", job))];
     let pairs: Vec<_> = pairs.into_iter().flatten().collect();
-    Ok(Place::new("/alerts", &pairs).after(done, undo.as_ref()))
+    Ok(PageAddress::new("/alerts", &pairs).after(done, undo.as_ref()))
 }

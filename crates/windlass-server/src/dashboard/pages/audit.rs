@@ -22,7 +22,7 @@ use crate::dashboard::requests::form::{Fields, address};
 pub(in crate::dashboard) struct RecordRow {
     pub(in crate::dashboard) seq: u64,
     pub(in crate::dashboard) name: String,
-    pub(in crate::dashboard) gravity: SeverityMark,
+    pub(in crate::dashboard) severity: SeverityMark,
     pub(in crate::dashboard) at: Moment,
     pub(in crate::dashboard) actor: String,
     /// The actor's display name.
@@ -39,7 +39,7 @@ impl RecordRow {
         RecordRow {
             seq: record.seq,
             name: record.name().to_owned(),
-            gravity: SeverityMark(record.event.severity()),
+            severity: SeverityMark(record.event.severity()),
             at: Moment::new(record.at, now),
             actor_short: if record.actor_type == "worker" {
                 record.actor_id.get(24..).unwrap_or(&record.actor_id).to_owned()

@@ -10,7 +10,7 @@ use windlass::job::{JobState, JobType};
 use windlass::store::caller::Permission;
 use windlass::store::command::pause::PauseTarget;
 use windlass::store::filter::{Filter, Order};
-use windlass::store::query::history::Part;
+use windlass::store::query::history::HistorySubject;
 use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
@@ -30,7 +30,7 @@ use crate::dashboard::parts::sorting::Sorting;
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::resume;
-use crate::dashboard::requests::undo::Place;
+use crate::dashboard::requests::undo::PageAddress;
 
 /// A type as a table row.
 struct TypeRow {
@@ -196,7 +196,8 @@ pub(in crate::dashboard) async fn type_page(
         link: link.clone(),
         line: line(&info, &OpenFailures::default(), now),
         depths: depths(board, visitor, &info.depth, part, ("type", &name)).await?,
-        history: HistoryView::of(board, visitor, Part::Type(job_type.clone()), &link, query).await?,
+        history: HistoryView::of(board, visitor, HistorySubject::Type(job_type.clone()), &link, query)
+            .await?,
         waited: time(chart::total(&hour).waited.percentile(0.95)),
         groups: failure::group(failed.iter().map(|snapshot| &snapshot.job), now),
         sampled: (failed.len() == limits::FAILURES_OF_TYPE_SAMPLED).then_some(failed.len()),
@@ -227,6 +228,6 @@ pub(in crate::dashboard) async fn act(
 }
 
 /// The page of a type.
-fn place(name: &str) -> Place {
-    Place::new(format!("/types/{}", segment(name)), &[])
+fn place(name: &str) -> PageAddress {
+    PageAddress::new(format!("/types/{}", segment(name)), &[])
 }

@@ -16,6 +16,10 @@ pub(in crate::dashboard) const VIEWS_BYTES_MAX: usize = 3_000;
 pub(in crate::dashboard) const VIEW_NAME_CHARS_MAX: usize = 40;
 /// How long a browser keeps what its visitor chose.
 pub(in crate::dashboard) const PREFERENCES_KEPT: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Jobs read for the preview of limits per key: no statistics know keys.
+pub(in crate::dashboard) const KEYED_JOBS_READ: usize = 1_000;
+/// The same in one read: each is read with its payload.
+pub(in crate::dashboard) const KEYED_JOBS_PER_READ: usize = 100;
 /// Alerts per page of the list.
 pub(in crate::dashboard) const ALERTS_PER_PAGE: usize = 100;
 /// Records per page of the audit trail.
@@ -34,12 +38,10 @@ pub(in crate::dashboard) const DEAD_LETTERS_COUNTED: usize = crate::limits::UNRE
 pub(in crate::dashboard) const QUEUES_SHOWN: usize = 25;
 /// Like `FAILURES_SAMPLED`, for one type: they are picked from those of all types.
 pub(in crate::dashboard) const FAILURES_OF_TYPE_SAMPLED: usize = 60;
-/// Errors on the page of errors, those with the most jobs.
+/// Errors on the page of errors, those with the most open jobs.
 pub(in crate::dashboard) const ERROR_GROUPS_SHOWN: usize = 25;
 /// Types named for an error.
 pub(in crate::dashboard) const ERROR_TYPES_SHOWN: usize = 5;
-/// Jobs of an error whose workers' versions are read.
-pub(in crate::dashboard) const ERROR_VERSIONS_SAMPLED: usize = 3;
 /// Final jobs that are searched for those that one worker completed; each is read with its payload.
 pub(in crate::dashboard) const WORKER_JOBS_SEARCHED: usize = 200;
 /// Completed jobs on a worker's page.

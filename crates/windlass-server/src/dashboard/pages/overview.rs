@@ -12,7 +12,7 @@ use windlass::store::caller::Permission;
 use windlass::store::documents::config::Config;
 use windlass::store::documents::minute_stats::Minute;
 use windlass::store::filter::{Filter, Order};
-use windlass::store::query::history::Part;
+use windlass::store::query::history::HistorySubject;
 use windlass::store::query::list::{CountResult, ListRequest};
 use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::snapshot::Snapshot;
@@ -91,6 +91,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         infos: &infos,
         recent: &recent,
         hour: &sum,
+        failed: unresolved,
         dead,
         cascades: stats.cascades,
         now,
@@ -114,7 +115,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         },
         health: Health::of(&signs),
         tiles: stat_card::tiles(&numbers),
-        history: HistoryView::of(board, visitor, Part::All, "/", query).await?,
+        history: HistoryView::of(board, visitor, HistorySubject::All, "/", query).await?,
         per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
         waited: sum.waited.percentile(0.95).map_or("–".into(), at_most),
         ran: sum.ran.percentile(0.95).map_or("–".into(), at_most),

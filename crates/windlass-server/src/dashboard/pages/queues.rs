@@ -12,7 +12,7 @@ use windlass::store::caller::Permission;
 use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::{Config, PauseMode, PauseScope};
 use windlass::store::filter::{Filter, Order};
-use windlass::store::query::history::Part;
+use windlass::store::query::history::HistorySubject;
 use windlass::store::query::known::Named;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueInfo;
@@ -34,7 +34,7 @@ use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::{address, segment};
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
-use crate::dashboard::requests::undo::Place;
+use crate::dashboard::requests::undo::PageAddress;
 use crate::dashboard::{Dashboard, pages::limits};
 
 #[derive(Template)]
@@ -235,7 +235,8 @@ pub(in crate::dashboard) async fn queue_page(
         can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
         tenants_pauses: tenants_pauses(&info.name, visitor, config, now),
         depths: depths(board, visitor, &info.depth, part, ("queue", &name)).await?,
-        history: HistoryView::of(board, visitor, Part::Queue(info.name.clone()), &link, query).await?,
+        history: HistoryView::of(board, visitor, HistorySubject::Queue(info.name.clone()), &link, query)
+            .await?,
         oldest: info.oldest.map(|oldest| span(now.since(oldest))),
         waited_half: time(sum.waited.percentile(0.5)),
         waited: time(sum.waited.percentile(0.95)),
@@ -260,9 +261,9 @@ pub(in crate::dashboard) async fn act(
 ) -> Result<Response, PageError> {
     let FormContext { board, visitor, form } = &context;
     let place = if form.get("from") == Some("list") {
-        Place::new("/queues", &[("name", &name)])
+        PageAddress::new("/queues", &[("name", &name)])
     } else {
-        Place::new(format!("/queues/{}", segment(&name)), &[])
+        PageAddress::new(format!("/queues/{}", segment(&name)), &[])
     };
     let done = context.pause_or_resume(&visitor.caller, PauseTarget::Queue(name_of(&name)?), &place).await?;
     if form.get("action") == Some("resume") && form.get("jobs").is_some() {

@@ -20,7 +20,7 @@ use crate::dashboard::parts::pager::{self, NamePage, Pager};
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::settings_form;
-use crate::dashboard::requests::undo::Place;
+use crate::dashboard::requests::undo::PageAddress;
 
 /// A tenant.
 struct TenantView {
@@ -161,7 +161,7 @@ fn view(
     }
 }
 
-fn name_of(text: &str) -> Result<Tenant, PageError> {
+pub(in crate::dashboard) fn name_of(text: &str) -> Result<Tenant, PageError> {
     name_in_url("tenant", Tenant::new(text))
 }
 
@@ -172,7 +172,7 @@ pub(in crate::dashboard) async fn act(
 ) -> Result<Response, PageError> {
     let target = PauseTarget::Tenant(name_of(&name)?);
     context
-        .pause_or_resume(&context.visitor.caller, target, &Place::new("/tenants", &[("name", &name)]))
+        .pause_or_resume(&context.visitor.caller, target, &PageAddress::new("/tenants", &[("name", &name)]))
         .await
 }
 
@@ -198,6 +198,6 @@ pub(in crate::dashboard) async fn configure(
         })?,
     };
     let to = format!("/tenants/{}/settings", segment(&name));
-    let place = Place::new("/tenants", &[("name", &name)]);
+    let place = PageAddress::new("/tenants", &[("name", &name)]);
     context.save(SettingsPatch::Tenant(name_of(&name)?, patch), (&to, place), &[]).await
 }

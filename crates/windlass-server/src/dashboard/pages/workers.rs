@@ -23,7 +23,7 @@ use crate::dashboard::parts::sorting::Sorting;
 use crate::dashboard::parts::stat_card::StatCard;
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::requests::undo::Place;
+use crate::dashboard::requests::undo::PageAddress;
 
 /// Queues or types shown per worker.
 const NAMES_SHOWN: usize = 5;
@@ -230,9 +230,9 @@ pub(in crate::dashboard) async fn act(
 ) -> Result<Response, PageError> {
     let worker: WorkerId = id.parse().map_err(|_| PageError::not_found(format!("no worker {id}")))?;
     let place = if context.form.get("from") == Some("own") {
-        Place::new(format!("/workers/{worker}"), &[])
+        PageAddress::new(format!("/workers/{worker}"), &[])
     } else {
-        Place::new("/workers", &[("about", &worker.to_string())])
+        PageAddress::new("/workers", &[("about", &worker.to_string())])
     };
     context.pause_or_resume(&context.visitor.caller, PauseTarget::Worker(worker), &place).await
 }

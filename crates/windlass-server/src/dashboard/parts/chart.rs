@@ -10,6 +10,8 @@ use crate::dashboard::parts::format::real;
 
 /// Minutes in a chart.
 pub(in crate::dashboard) const MINUTES: i64 = 60;
+/// The values that a line of an hour has room for.
+const HOUR: usize = 60;
 
 /// The last hour by minute, the current one last.
 pub(in crate::dashboard) fn hour(minutes: &BTreeMap<i64, Minute>, now: Timestamp) -> Vec<Minute> {
@@ -58,38 +60,25 @@ fn last_hour(hour: &[Minute]) -> &[Minute] {
 pub(in crate::dashboard) fn spark(hour: &[Minute]) -> String {
     let numbers: Vec<f64> = last_hour(hour).iter().map(|minute| real(ended(minute))).collect();
     let top = numbers.iter().copied().fold(1.0, f64::max);
-    path(&numbers, top).1
+    path(&numbers, top, HOUR).1
 }
 
-/// A small line of how often something happened between two times.
-pub(in crate::dashboard) fn trend(
-    times: impl IntoIterator<Item = Timestamp>,
-    since: Timestamp,
-    now: Timestamp,
-) -> String {
-    let whole = now.since(since).as_millis().max(1);
-    let mut numbers = vec![0.0; TREND_STEPS];
-    for at in times {
-        let place = at.since(since).as_millis() * TREND_STEPS as u128 / whole;
-        numbers[usize::try_from(place).unwrap_or(TREND_STEPS).min(TREND_STEPS - 1)] += 1.0;
-    }
+/// A small line over the whole width of how often something happened, oldest first.
+pub(in crate::dashboard) fn trend(counts: &[u64]) -> String {
+    let numbers: Vec<f64> = counts.iter().copied().map(real).collect();
     let top = numbers.iter().copied().fold(1.0, f64::max);
-    path(&numbers, top).1
+    path(&numbers, top, numbers.len()).1
 }
 
-/// Steps of a trend; as wide as an hour of minutes.
-const TREND_STEPS: usize = 60;
-
-/// A line and the area below it.
-fn path(values: &[f64], top: f64) -> (String, String) {
+/// A line and the area below it; so many values fill the drawing.
+fn path(values: &[f64], top: f64, most: usize) -> (String, String) {
+    let x = |place: usize| (600 * place + 300) / most.max(1);
     let mut line = String::new();
-    let mut x = 5;
-    for value in values {
+    for (place, value) in values.iter().enumerate() {
         let word = if line.is_empty() { 'M' } else { 'L' };
-        let _always_fits = write!(line, "{word}{x} {:.1}", 98.0 - value.min(top) * 96.0 / top);
-        x += 10;
+        let _always_fits = write!(line, "{word}{} {:.1}", x(place), 98.0 - value.min(top) * 96.0 / top);
     }
-    let area = format!("{line}L{} 100L5 100Z", x - 10);
+    let area = format!("{line}L{} 100L{} 100Z", x(values.len().saturating_sub(1)), x(0));
     (line, area)
 }
 
@@ -111,15 +100,14 @@ mod tests {
 
     #[test]
     fn a_trend_has_its_newest_at_the_end() {
-        let at = Timestamp::from_millis;
-        let line = trend([at(0), at(1_000), at(1_000)], at(0), at(1_000));
-        assert!(line.starts_with("M5 50.0L15 98.0") && line.ends_with("L595 2.0L595 100L5 100Z"), "{line}");
-        assert!(!trend([at(7)], at(7), at(7)).is_empty());
+        let line = trend(&[1, 0, 2]);
+        assert_eq!(line, "M100 50.0L300 98.0L500 2.0L500 100L100 100Z");
+        assert!(!trend(&[]).is_empty());
     }
 
     #[test]
     fn a_line_stays_within_its_drawing() {
-        let (line, area) = path(&[0.0, 50.0, 200.0], 100.0);
+        let (line, area) = path(&[0.0, 50.0, 200.0], 100.0, 60);
         assert_eq!(line, "M5 98.0L15 50.0L25 2.0");
         assert!(area.ends_with("L25 100L5 100Z"));
     }

@@ -49,7 +49,7 @@ pub(in crate::dashboard) struct SeverityMark(pub(in crate::dashboard) Severity);
 
 impl fmt::Display for SeverityMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, r#"<span class="gravity gv-{0}">{0}</span>"#, self.0.as_str())
+        write!(f, r#"<span class="severity gv-{0}">{0}</span>"#, self.0.as_str())
     }
 }
 

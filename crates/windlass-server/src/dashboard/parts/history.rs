@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 use windlass::limits::HISTORY_RANGE_MAX;
-use windlass::store::query::history::{History, HistoryRequest, Part, Point};
+use windlass::store::query::history::{History, HistoryRequest, HistorySubject, Point};
 
 pub(in crate::dashboard) use self::charts::{BarChart, LineChart};
 pub(in crate::dashboard) use self::heat_map::HeatMap;
 use self::ranges::Compare;
-pub(in crate::dashboard) use self::ranges::{Ranges, Shown};
+pub(in crate::dashboard) use self::ranges::{Ranges, ShownRange};
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;
 use crate::dashboard::parts::chart::{bad, ended};
@@ -55,11 +55,11 @@ impl HistoryView {
     pub(in crate::dashboard) async fn of(
         board: &Dashboard,
         visitor: &Visitor,
-        part: Part,
+        part: HistorySubject,
         path: &str,
         query: &Fields,
     ) -> Result<HistoryView, PageError> {
-        let shown = Shown::of(query)?;
+        let shown = ShownRange::of(query)?;
         let wanted = HistoryRequest { part, range: shown.range, until: shown.until };
         let mut history = board.store().history(&visitor.caller, wanted.clone()).await?;
         if let Compare::Earlier(seconds) = shown.compare {

@@ -75,7 +75,7 @@ pub(in crate::dashboard) fn facts(snapshot: &Snapshot, config: &Config, now: Tim
     let limits = &job.policy.timeouts;
     let start = limits.start.map_or_else(String::new, |start| format!("start within {}, ", span(start)));
     let (run, lease, life) = (span(limits.execution), span(limits.lease), span(limits.lifetime));
-    facts.text("Time limits", format!("{start}run {run}, lease {lease}, life {life}"));
+    facts.text("Time limits", format!("{start}run {run}, lease {lease}, expires after {life}"));
     if job.cost_cents != 0 {
         facts.text("Cost", cents(job.cost_cents));
     }

@@ -67,7 +67,7 @@ impl Means<'_> {
         let text = reason.details.get("reason").and_then(Value::as_str).map(str::to_owned);
         ReasonView {
             code: reason.code,
-            word: word(reason.code),
+            word: words_of_code(reason.code),
             message: with_moments(&reason.message, self.now),
             reason: text,
             fix: self.fix(job, reason),
@@ -158,7 +158,7 @@ fn limit_fields(details: &Value) -> Vec<LimitField> {
 }
 
 /// The code of a reason in words.
-fn word(code: &str) -> String {
+fn words_of_code(code: &str) -> String {
     match code {
         "held" => "on hold".to_owned(),
         "gate_closed" => "processing paused".to_owned(),

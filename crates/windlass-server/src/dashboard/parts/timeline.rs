@@ -63,7 +63,7 @@ impl Scale {
         Scale { from, total: end.since(from) }
     }
 
-    pub(super) fn stretch(
+    pub(super) fn span(
         &self,
         class: &'static str,
         from: Timestamp,
@@ -124,11 +124,11 @@ pub(in crate::dashboard) fn timeline(
         attempts[hidden..].iter().map(|attempt| row(attempt, job, &scale, config, now)).collect();
     let mut life = vec![];
     let whole = format!("waiting, {} in all", span(end.since(job.created_at)));
-    life.push(scale.stretch("t-waiting", job.created_at, end, whole));
+    life.push(scale.span("t-waiting", job.created_at, end, whole));
     for attempt in &attempts[hidden..] {
         let (from, to, class) = bounds(attempt, job, now);
         let title = format!("attempt {}: {}", attempt.id.number, span(to.since(from)));
-        life.push(scale.stretch(class, from, to, title));
+        life.push(scale.span(class, from, to, title));
     }
     let took = span(end.since(job.created_at));
     let label = format!("{} attempts over {took}", attempts.len());
@@ -172,7 +172,7 @@ fn row(attempt: &Attempt, job: &JobRecord, scale: &Scale, config: &Config, now: 
         worker,
         outcome,
         started: Moment::new(from, now),
-        bar: scale.stretch(class, from, to, format!("{outcome}, {took}")),
+        bar: scale.span(class, from, to, format!("{outcome}, {took}")),
         took,
         error: error.map(|error| error.message.chars().take(limits::LINE_CHARS_SHOWN / 4).collect()),
         code: error.and_then(|error| error.code.clone()),

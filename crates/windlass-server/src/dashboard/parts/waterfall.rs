@@ -143,7 +143,7 @@ fn child_row(child: &JobRecord, scale: &Scale, now: Timestamp) -> WaterfallRow {
 fn log_row(logs: &[Timestamp], scale: &Scale) -> Option<WaterfallRow> {
     let (first, last) = (*logs.first()?, *logs.last()?);
     let skip = logs.len().saturating_sub(limits::WATERFALL_MARKS);
-    let marks = logs[skip..].iter().map(|at| scale.stretch("t-mark", *at, *at, String::new()));
+    let marks = logs[skip..].iter().map(|at| scale.span("t-mark", *at, *at, String::new()));
     let name = format!("{} {}", logs.len(), if logs.len() == 1 { "line" } else { "lines" });
     Some(WaterfallRow { bars: marks.collect(), ..row(("log", "t-mark"), name, (first, last), scale) })
 }
@@ -157,7 +157,7 @@ fn row(
     let took = span(end.since(start));
     WaterfallRow {
         kind,
-        bars: vec![scale.stretch(class, start, end, format!("{kind} {name}, {took}"))],
+        bars: vec![scale.span(class, start, end, format!("{kind} {name}, {took}"))],
         name,
         link: None,
         offset: span(start.since(scale.from)),

@@ -13,7 +13,7 @@ use windlass::store::documents::config::{Config, PauseMode};
 use crate::dashboard::page::{Layout, PageError};
 use crate::dashboard::requests::form::{Fields, Query, TOKEN_FIELD, unread};
 use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::requests::undo::{Place, UndoRequest, scope_of};
+use crate::dashboard::requests::undo::{PageAddress, UndoRequest, scope_of};
 use crate::dashboard::{Dashboard, pages::limits};
 
 /// A request for a page.
@@ -76,7 +76,7 @@ impl FormContext {
         &self,
         caller: &Caller,
         target: PauseTarget,
-        place: &Place,
+        place: &PageAddress,
     ) -> Result<Response, PageError> {
         let (store, form, now) = (self.board.store(), &self.form, self.board.now());
         // A form that names a scope resumes it unless it says otherwise.
@@ -109,12 +109,12 @@ impl FormContext {
     pub(in crate::dashboard) async fn save(
         &self,
         patch: SettingsPatch,
-        (to, place): (&str, Place),
+        (to, place): (&str, PageAddress),
         private: &[&str],
     ) -> Result<Response, PageError> {
         let done = self.board.store().configure(&self.visitor.caller, patch).await?;
         let undo = UndoRequest::of_settings(to, &self.form, private);
-        let place = self.form.get("back").map_or(place, |back| Place::read(Some(back)));
+        let place = self.form.get("back").map_or(place, |back| PageAddress::read(Some(back)));
         Ok(place.after(if done.is_changed { "saved" } else { "unchanged" }, undo.as_ref()))
     }
 }

@@ -13,7 +13,7 @@ use crate::dashboard::pages::jobs::graph;
 use crate::dashboard::requests::context::FormContext;
 use crate::dashboard::requests::form::{Fields, address};
 use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::requests::undo::{Place, UndoRequest};
+use crate::dashboard::requests::undo::{PageAddress, UndoRequest};
 
 /// The possible actions in a job's state.
 #[allow(clippy::struct_excessive_bools, reason = "each is a button of its own")]
@@ -117,7 +117,7 @@ pub(in crate::dashboard) async fn act(
         let value = job.priority.value().to_string();
         UndoRequest::new(format!("/jobs/{id}/act"), &[("action", "priority"), ("value", &value)])
     });
-    let place = Place::new(format!("/jobs/{id}"), &[]);
+    let place = PageAddress::new(format!("/jobs/{id}"), &[]);
     Ok(place.after(if acted.is_changed { done } else { "unchanged" }, undo.as_ref()))
 }
 

@@ -76,9 +76,9 @@ pub(in crate::dashboard) async fn guard(
             request.extensions_mut().insert(visitor.clone());
             let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
             let (source, is_safe) = (ReadSource::of(&visitor.caller), request.method().is_safe());
-            let room = board.0.app.bodies().room(Some(&source));
+            let room = board.0.app.bodies().reserve_for(Some(&source));
             let zone = visitor.preferences.zone.clone();
-            let known = partial::Known::of(request.headers()).filter(|_| is_safe);
+            let known = partial::PartDigests::of(request.headers()).filter(|_| is_safe);
             let response = in_zone(zone, source.scope(next.run(request))).await;
             let mut response = partial::changed(response, known).await;
             if is_action {

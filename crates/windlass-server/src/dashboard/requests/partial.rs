@@ -18,18 +18,18 @@ const PARTS: HeaderName = HeaderName::from_static("windlass-parts");
 const KINDS: [(&str, &str); 2] = [("<section ", "</section>"), ("<tr id=", "</tr>")];
 
 /// What the script has: digests, the first one of the whole page.
-pub(in crate::dashboard) struct Known(String);
+pub(in crate::dashboard) struct PartDigests(String);
 
-impl Known {
+impl PartDigests {
     /// None unless the request is a refresh by the script.
-    pub(in crate::dashboard) fn of(headers: &HeaderMap) -> Option<Known> {
+    pub(in crate::dashboard) fn of(headers: &HeaderMap) -> Option<PartDigests> {
         let text = headers.get(&PARTS)?.to_str().ok()?;
-        Some(Known(text.get(..limits::PARTS_BYTES_MAX).unwrap_or(text).to_owned()))
+        Some(PartDigests(text.get(..limits::PARTS_BYTES_MAX).unwrap_or(text).to_owned()))
     }
 }
 
 /// The answer to a refresh: what changed.
-pub(in crate::dashboard) async fn changed(response: Response, known: Option<Known>) -> Response {
+pub(in crate::dashboard) async fn changed(response: Response, known: Option<PartDigests>) -> Response {
     let Some(known) = known.filter(|_| is_page(&response)) else { return response };
     let (mut head, body) = response.into_parts();
     let Ok(bytes) = to_bytes(body, limits::REFRESH_BYTES_MAX).await else {

@@ -10,7 +10,7 @@ use crate::dashboard::requests::context::FormContext;
 use crate::dashboard::requests::form::Fields;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
-use crate::dashboard::requests::undo::Place;
+use crate::dashboard::requests::undo::PageAddress;
 
 /// What a form pauses or resumes, and as which caller: a tenant, a type, or a type of one tenant.
 fn target(form: &Fields, visitor: &Visitor) -> Result<(PauseTarget, Caller), PageError> {
@@ -29,6 +29,6 @@ fn target(form: &Fields, visitor: &Visitor) -> Result<(PauseTarget, Caller), Pag
 pub(in crate::dashboard) async fn act(context: FormContext) -> Result<Response, PageError> {
     let (target, caller) = target(&context.form, &context.visitor)?;
     let part = ["tenant", "type"].into_iter().filter_map(|name| Some((name, context.form.get(name)?)));
-    let place = Place::new("/settings", &part.collect::<Vec<_>>());
+    let place = PageAddress::new("/settings", &part.collect::<Vec<_>>());
     context.pause_or_resume(&caller, target, &place).await
 }

@@ -11,7 +11,7 @@ use crate::dashboard::page::PageError;
 use crate::dashboard::requests::context::FormContext;
 use crate::dashboard::requests::form::segment;
 use crate::dashboard::requests::middleware::Visitor;
-use crate::dashboard::requests::undo::Place;
+use crate::dashboard::requests::undo::PageAddress;
 
 /// Whether the visitor's button on the page of a queue or type resumes this pause: for an admin the pause of all tenants,
 /// for others their own tenant's.
@@ -73,11 +73,11 @@ pub(in crate::dashboard) async fn act(context: FormContext) -> Result<Response, 
     // From the reasons on a job's page.
     let job: Option<JobId> = form.get("job").and_then(|id| id.parse().ok());
     let place = match (form.get("back"), form.get("from"), job) {
-        (Some(back), ..) => Place::read(Some(back)),
-        (_, Some("settings"), _) => Place::new("/settings", &[]),
-        (_, Some("own"), _) => Place::new(own_page, &[]),
-        (.., Some(job)) => Place::new(format!("/jobs/{job}"), &[]),
-        _ => Place::new("/", &[]),
+        (Some(back), ..) => PageAddress::read(Some(back)),
+        (_, Some("settings"), _) => PageAddress::new("/settings", &[]),
+        (_, Some("own"), _) => PageAddress::new(own_page, &[]),
+        (.., Some(job)) => PageAddress::new(format!("/jobs/{job}"), &[]),
+        _ => PageAddress::new("/", &[]),
     };
     context.pause_or_resume(&caller, target, &place).await
 }

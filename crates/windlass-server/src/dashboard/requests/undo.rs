@@ -17,24 +17,24 @@ const UNDO: &str = "undo";
 
 /// A page of the dashboard, with the fields of its URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::dashboard) struct Place {
+pub(in crate::dashboard) struct PageAddress {
     path: String,
     pairs: Vec<(String, String)>,
 }
 
-impl Place {
-    pub(in crate::dashboard) fn new(path: impl Into<String>, pairs: &[(&str, &str)]) -> Place {
+impl PageAddress {
+    pub(in crate::dashboard) fn new(path: impl Into<String>, pairs: &[(&str, &str)]) -> PageAddress {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Place { path: path.into(), pairs: pairs.collect() }
+        PageAddress { path: path.into(), pairs: pairs.collect() }
     }
 
     /// A page that a form names; the overview if it is not one of ours.
-    pub(in crate::dashboard) fn read(text: Option<&str>) -> Place {
+    pub(in crate::dashboard) fn read(text: Option<&str>) -> PageAddress {
         let text = within(text);
         let (path, query) = text.split_once('?').unwrap_or((&text, ""));
         let fields = Fields::parse(query.as_bytes());
         let pairs = fields.pairs().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Place { path: path.to_owned(), pairs: pairs.collect() }
+        PageAddress { path: path.to_owned(), pairs: pairs.collect() }
     }
 
     fn text(&self) -> String {
@@ -92,7 +92,7 @@ impl UndoRequest {
     /// What undoes the pause of a scope, or the end of the pause `before`.
     pub(in crate::dashboard) fn of_pause(
         (scope, before): (&PauseScope, Option<&PauseRecord>),
-        place: &Place,
+        place: &PageAddress,
         now: Timestamp,
     ) -> UndoRequest {
         let scope = serde_json::to_string(scope).expect("a scope is plain data");
@@ -122,7 +122,7 @@ impl UndoRequest {
 
     /// Reads it from the URL of the page after the action, whose signature was checked.
     pub(in crate::dashboard) fn read(query: &Fields) -> Option<Undo> {
-        let place = Place::read(Some(query.get(UNDO)?));
+        let place = PageAddress::read(Some(query.get(UNDO)?));
         let action = place.pairs.iter().find(|(name, _)| name == "action").map(|(_, value)| value.clone());
         let fields = place.pairs.into_iter().filter(|(name, _)| name != "action").collect();
         Some(Undo { to: place.path, action: action.unwrap_or_default(), fields })
@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn only_our_own_pages_are_returned_to() {
-        assert_eq!(Place::read(Some("/queues?name=a%26b")).text(), "/queues?name=a%26b");
-        assert_eq!(Place::read(Some("//evil.example/x")).text(), "/");
-        assert_eq!(Place::read(None).text(), "/");
+        assert_eq!(PageAddress::read(Some("/queues?name=a%26b")).text(), "/queues?name=a%26b");
+        assert_eq!(PageAddress::read(Some("//evil.example/x")).text(), "/");
+        assert_eq!(PageAddress::read(None).text(), "/");
     }
 }

@@ -1,5 +1,7 @@
 //! Every page is fit for everybody: names, labels, landmarks, contrast and width, at three widths in light and dark.
 
+use std::sync::LazyLock;
+
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::worker::NewWorker;
@@ -10,7 +12,12 @@ use crate::fixture::Site;
 use crate::pages::{PAGES, furnish};
 
 /// Pages with a form alone, which do not refresh; a search without a match, and a wrong address.
-const FORMS: [&str; 8] = [
+const FORMS: [&str; 13] = [
+    "/docs",
+    "/docs/api",
+    "/docs/guides",
+    "/docs/guides/limits",
+    "/docs/guides?q=cron",
     "/jobs/new",
     "/jobs/new?type=mail",
     "/schedules/new",
@@ -21,10 +28,35 @@ const FORMS: [&str; 8] = [
     "/nope",
 ];
 
-async fn look(window: &Window<'_>, what: &str) {
-    let missing = window.eval(include_str!("access_check.js")).await;
-    assert_eq!(missing, json!([]), "{what}: {missing:#}");
-    assert_eq!(window.errors().await, Vec::<String>::new(), "{what}");
+/// axe-core, if `WINDLASS_AXE` names its file: `./check` takes it from the npm registry.
+static AXE: LazyLock<Option<String>> = LazyLock::new(|| {
+    let file = std::env::var("WINDLASS_AXE").ok()?;
+    Some(std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("WINDLASS_AXE={file}: {error}")))
+});
+
+/// What is wrong with pages, to be reported together.
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    /// Asks the check of this test, axe-core with all of its rules, and the browser.
+    async fn look(&mut self, window: &Window<'_>, what: &str) {
+        let mut found = vec![window.eval(include_str!("access_check.js")).await];
+        if let Some(axe) = AXE.as_ref() {
+            window.eval(&format!("{axe}; 0")).await;
+            let ask = "axe.run(document, {resultTypes: ['violations']}).then((found) => \
+                       found.violations.map((one) => `${one.id}: ${one.help}: ${one.nodes[0].html}`))";
+            found.push(window.eval(ask).await);
+        }
+        for problem in found.iter().flat_map(|found| found.as_array().expect("a list of problems")) {
+            self.0.push(format!("{what}: {}", problem.as_str().unwrap_or_default()));
+        }
+        self.0.extend(window.errors().await.into_iter().map(|error| format!("{what}: {error}")));
+    }
+
+    fn are_none(self) {
+        assert!(self.0.is_empty(), "{}", self.0.join("\n"));
+    }
 }
 
 /// Each width in light and in dark.
@@ -56,26 +88,28 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
     let others = ids.iter().map(|id| format!("/jobs/{id}")).chain([format!("/workers/{worker}")]);
     let pages: Vec<String> =
         PAGES.iter().chain(&FORMS).map(|path| (*path).to_owned()).chain(others).collect();
+    let mut problems = Problems::default();
     for screen in SCREENS {
         put_on(&window, screen).await;
         for path in &pages {
             window.open(&site.at(path)).await;
             window.until("!document.body.dataset.live || document.querySelector('.pulse.on')").await;
-            look(&window, &format!("{path} in {screen:?}")).await;
+            problems.look(&window, &format!("{path} in {screen:?}")).await;
         }
         // Pages that only forms lead to.
         window.open(&site.at("/jobs")).await;
         window.click("input[name=id_selected]").await;
         window.click("#bulk button[value=cancel]").await;
         window.until("document.querySelector('h1').innerText.startsWith('Cancel 1 job')").await;
-        look(&window, &format!("confirming in {screen:?}")).await;
+        problems.look(&window, &format!("confirming in {screen:?}")).await;
         window.open(&site.at("/settings")).await;
         window.unfold("#new-key").await;
         window.fill("#k-name", &format!("{} {}", screen.0, screen.1)).await;
         window.click("#new-key button").await;
         window.until("document.querySelector('#secret')").await;
-        look(&window, &format!("a new key in {screen:?}")).await;
+        problems.look(&window, &format!("a new key in {screen:?}")).await;
     }
+    problems.are_none();
 }
 
 #[tokio::test]
@@ -83,23 +117,25 @@ async fn empty_pages_dialogs_and_messages_are_fit_for_everybody() {
     let site = Site::start().await;
     let browser = Browser::start();
     let window = browser.window().await;
+    let mut problems = Problems::default();
     for screen in SCREENS {
         put_on(&window, screen).await;
         for path in PAGES.iter().filter(|path| !path.starts_with("/types/")) {
             window.open(&site.at(path)).await;
             window.until("!document.body.dataset.live || document.querySelector('.pulse.on')").await;
-            look(&window, &format!("empty {path} in {screen:?}")).await;
+            problems.look(&window, &format!("empty {path} in {screen:?}")).await;
         }
         window.open(&site.at("/queues/default")).await;
         window.fill("#q-max_running", &screen.1.to_string()).await;
         window.click("#settings button[type=submit]").await;
         window.until("document.querySelector('#said [data-dismiss]')").await;
-        look(&window, &format!("a message in {screen:?}")).await;
+        problems.look(&window, &format!("a message in {screen:?}")).await;
         window.open(&site.at("/")).await;
         window.press(&["?"]).await;
         window.until("document.querySelector('#help').open").await;
-        look(&window, &format!("the help in {screen:?}")).await;
+        problems.look(&window, &format!("the help in {screen:?}")).await;
     }
+    problems.are_none();
 }
 
 #[tokio::test]
@@ -116,5 +152,12 @@ async fn the_check_of_fitness_finds_what_is_planted() {
     let found = window.eval(include_str!("access_check.js")).await.to_string();
     for problem in ["no label", "no name", "contrast"] {
         assert!(found.contains(problem), "{problem} in {found}");
+    }
+    if let Some(axe) = AXE.as_ref() {
+        window.eval(&format!("{axe}; 0")).await;
+        let found = window.eval("axe.run().then((found) => found.violations.map((one) => one.id))").await;
+        for rule in ["button-name", "label", "color-contrast"] {
+            assert!(found.to_string().contains(rule), "{rule} in {found}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Alerts that were deleted lately, so that a deletion can be undone. They are kept in this process alone: their URLs may
+//! Alerts that were deleted recently, so that a deletion can be undone. They are kept in this process alone: their URLs may
 //! contain secrets, and a deleted one should not stay in the store.
 
 use std::collections::VecDeque;

@@ -6,14 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use windlass::job::{JobId, JobRecord, JobState, Need};
 
 use crate::dashboard::page::PageError;
-use crate::dashboard::parts::format::{line, short};
+use crate::dashboard::parts::format::line;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
 /// A job in the drawing.
 pub(in crate::dashboard) struct Node {
     pub(in crate::dashboard) id: String,
-    pub(in crate::dashboard) short: String,
     /// The end of its id, for small spaces.
     pub(in crate::dashboard) tail: String,
     pub(in crate::dashboard) job_type: String,
@@ -172,9 +171,9 @@ fn draw(graph: &Graph, here: JobId) -> Drawing {
     let nodes = graph.jobs.iter().filter_map(|(id, (job_type, state))| {
         let (x, y) = *places.get(id)?;
         let text = id.to_string();
-        let (short, job_type) = (short(&text), line(job_type, 22));
+        let job_type = line(job_type, 22);
         let tail = text.get(24..28).unwrap_or_default().to_owned();
-        Some(Node { short, tail, id: text, job_type, state: state.as_str(), x, y, is_here: *id == here })
+        Some(Node { tail, id: text, job_type, state: state.as_str(), x, y, is_here: *id == here })
     });
     let edges = graph.edges.iter().filter_map(|(from, to, kind)| {
         let ((x1, y1), (x2, y2)) = (*places.get(from)?, *places.get(to)?);

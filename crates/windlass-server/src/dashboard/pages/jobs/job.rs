@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::value::RawValue;
 use windlass::clock::Timestamp;
-use windlass::job::{ErrorCause, JobId, JobRecord, Payload, SavedStep, ordered_steps};
+use windlass::job::{ErrorCause, JobId, JobRecord, JobState, Payload, SavedStep, ordered_steps};
 use windlass::store::caller::Permission;
 use windlass::store::command::attempt_writes::LogLine;
 use windlass::store::query::job_details::Attempt;
@@ -291,7 +291,11 @@ fn error_view(job: &JobRecord, now: Timestamp) -> Option<ErrorView> {
         message: error.message.clone(),
         at: Moment::new(error.at, now),
         attempt: error.attempt,
-        kind: if error.retryable { "retryable" } else { "not retryable" },
+        kind: match job.state {
+            _ if error.retryable => "is retried",
+            JobState::DeadLetter => "not retried any more",
+            _ => "not retried",
+        },
         causes: error.cause.clone(),
     })
 }

@@ -44,7 +44,7 @@ pub(in crate::dashboard) const FIXED: [JobColumn; 10] = [
 
 impl JobColumn {
     /// Its name in addresses and cookies.
-    pub(in crate::dashboard) fn word(&self) -> String {
+    pub(in crate::dashboard) fn name(&self) -> String {
         match self {
             JobColumn::Queue => "queue".to_owned(),
             JobColumn::Priority => "priority".to_owned(),
@@ -65,7 +65,7 @@ impl JobColumn {
             let is_fit = !name.is_empty() && name.chars().count() <= windlass::limits::TAG_NAME_CHARS_MAX;
             return is_fit.then(|| JobColumn::Tag(name.to_owned()));
         }
-        FIXED.into_iter().find(|column| column.word() == word)
+        FIXED.into_iter().find(|column| column.name() == word)
     }
 
     /// Its head.
@@ -74,7 +74,7 @@ impl JobColumn {
             JobColumn::Correlation => "Correlation id".to_owned(),
             JobColumn::Tag(name) => name.clone(),
             column => {
-                let word = column.word();
+                let word = column.name();
                 word[..1].to_uppercase() + &word[1..]
             }
         }
@@ -113,7 +113,7 @@ impl fmt::Display for Columns {
         let words = self
             .0
             .iter()
-            .map(|column| column.word().replace('%', "%25").replace(',', "%2C").replace(' ', "%20"));
+            .map(|column| column.name().replace('%', "%25").replace(',', "%2C").replace(' ', "%20"));
         f.write_str(&words.collect::<Vec<_>>().join(","))
     }
 }
@@ -226,7 +226,7 @@ pub(in crate::dashboard) fn heads(
     let (sorted, is_up) = sort.key();
     let head = |column: &JobColumn| {
         let is_own = sorted.as_ref() == Some(column);
-        let next = if is_own && !is_up { format!("{}.up", column.word()) } else { column.word() };
+        let next = if is_own && !is_up { format!("{}.up", column.name()) } else { column.name() };
         let (link, order, title) = match column {
             JobColumn::Submitted if sorted.is_none() => (Some(by_time.0.clone()), by_time.1, ""),
             JobColumn::Submitted => (Some(by_time.0.clone()), "", ""),

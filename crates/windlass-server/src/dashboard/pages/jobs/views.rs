@@ -29,7 +29,7 @@ pub(in crate::dashboard) struct ColumnChoice {
 impl ColumnChoice {
     pub(in crate::dashboard) fn of(columns: &Columns) -> ColumnChoice {
         let boxes = FIXED.iter().map(|column| ColumnBox {
-            word: column.word(),
+            word: column.name(),
             label: column.label(),
             is_ticked: columns.has(column),
         });

@@ -44,6 +44,8 @@ pub(in crate::dashboard) struct HealthInput<'a> {
     pub(in crate::dashboard) recent: &'a Minute,
     /// The last hour.
     pub(in crate::dashboard) hour: &'a Minute,
+    /// Failed jobs that were not redriven.
+    pub(in crate::dashboard) failed: CountResult,
     /// Dead letters that were not redriven.
     pub(in crate::dashboard) dead: CountResult,
     /// Changes whose effects are not applied to all jobs yet.
@@ -65,7 +67,7 @@ impl Health {
         clock(signs, &mut concerns);
         alerts(signs, &mut concerns);
         attempts(signs, &mut concerns);
-        dead_letters(signs, &mut concerns);
+        unresolved(signs, &mut concerns);
         queues(signs, &mut concerns);
         workers(signs, &mut concerns);
         pauses(signs, &mut concerns);
@@ -129,16 +131,18 @@ fn attempts(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
     }
 }
 
-fn dead_letters(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
-    if signs.dead.jobs == 0 {
-        return;
+fn unresolved(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
+    let kinds = [
+        (signs.failed, signs.hour.failed, ["failed job", "failed jobs"], "/jobs?state=failed&redriven=no"),
+        (signs.dead, signs.hour.dead_letter, ["dead letter", "dead letters"], "/dead"),
+    ];
+    for (open, fresh, [one, many], link) in kinds.into_iter().filter(|(open, ..)| open.jobs > 0) {
+        let number = at_least(open);
+        let what = format!("{number} {}", if number == "1" { one } else { many });
+        // How many of the last hour were retried is not known, so no number is given for it.
+        let text = if fresh > 0 { what } else { format!("{what}, none in the last hour") };
+        found.push(HealthIssue { class: if fresh > 0 { "bad" } else { "warn" }, text, link: link.into() });
     }
-    let fresh = signs.hour.dead_letter;
-    let number = at_least(signs.dead);
-    let what = if number == "1" { "1 dead letter".to_owned() } else { format!("{number} dead letters") };
-    // How many of the last hour were retried is not known, so no number is given for it.
-    let text = if fresh > 0 { what } else { format!("{what}, none in the last hour") };
-    found.push(HealthIssue { class: if fresh > 0 { "bad" } else { "warn" }, text, link: "/dead".into() });
 }
 
 fn queues(signs: &HealthInput<'_>, found: &mut Vec<HealthIssue>) {
@@ -219,6 +223,7 @@ mod tests {
             infos: &[],
             recent: &recent,
             hour: &hour,
+            failed: CountResult { jobs: 0, is_all: true },
             dead,
             cascades: 0,
             now,
@@ -243,6 +248,7 @@ mod tests {
                 infos: &[],
                 recent: &minute,
                 hour: &minute,
+                failed: dead,
                 dead,
                 cascades: 0,
                 now,

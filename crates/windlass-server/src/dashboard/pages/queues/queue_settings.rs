@@ -19,7 +19,7 @@ use crate::dashboard::requests::settings_form::fields::{
     Kind, SettingField, SettingGroup, kept, number, rate, retries, text, tick, times,
 };
 use crate::dashboard::requests::settings_form::{self, is_touched, parse_integer};
-use crate::dashboard::requests::undo::Place;
+use crate::dashboard::requests::undo::PageAddress;
 
 /// What the audit trail of a queue has.
 const AUDIT_LEVELS: &[(&str, &str)] = &[
@@ -196,7 +196,7 @@ pub(in crate::dashboard) async fn configure(
     };
     let page = format!("/queues/{}", segment(&name));
     let to = format!("{page}/settings");
-    context.save(SettingsPatch::Queue(queue, patch), (&to, Place::new(page, &[])), PRIVATE).await
+    context.save(SettingsPatch::Queue(queue, patch), (&to, PageAddress::new(page, &[])), PRIVATE).await
 }
 
 #[cfg(test)]

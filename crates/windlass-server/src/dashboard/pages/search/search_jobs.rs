@@ -34,7 +34,7 @@ impl IdPart {
         (limits::ID_PART_DIGITS_MIN..32).contains(&length).then_some(part)
     }
 
-    fn fits(&self, id: JobId) -> bool {
+    fn matches(&self, id: JobId) -> bool {
         let digits = id.to_string().replace('-', "");
         digits.starts_with(&self.head) && digits.ends_with(&self.tail)
     }
@@ -68,7 +68,7 @@ pub(in crate::dashboard) async fn by_part(
     for (filter, limit) in groups {
         for job in newest(board, visitor, filter, limit).await? {
             match found {
-                _ if !part.fits(job.id) => {}
+                _ if !part.matches(job.id) => {}
                 None => found = Some(job.id),
                 Some(other) if other != job.id => return Ok(None),
                 Some(_) => {}
@@ -171,6 +171,8 @@ mod tests {
         assert_eq!(IdPart::read("1c17"), None, "too short");
         assert_eq!(IdPart::read("mail.send"), None);
         let id: JobId = "01990000-0000-4000-8000-00000000abcd".parse().unwrap();
-        assert!(IdPart::read("0000abcd").unwrap().fits(id) && !IdPart::read("0000abce").unwrap().fits(id));
+        assert!(
+            IdPart::read("0000abcd").unwrap().matches(id) && !IdPart::read("0000abce").unwrap().matches(id)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The page of one worker: its slots, what it runs, and what it ran lately.
+//! The page of one worker: its slots, what it runs, and what it ran recently.
 
 use askama::Template;
 use axum::extract::Path;

@@ -81,7 +81,7 @@ pub(in crate::dashboard) struct LineChart {
 }
 
 /// When each point begins.
-pub(super) fn begins(history: &History) -> impl Iterator<Item = Timestamp> {
+pub(super) fn start_times(history: &History) -> impl Iterator<Item = Timestamp> {
     let step = history.step;
     std::iter::successors(Some(history.from), move |at| Some(at.plus(step)))
 }
@@ -92,7 +92,7 @@ pub(super) fn throughput(history: &History, ranges: &Ranges, now: Timestamp) -> 
     let top = ceiling(most);
     let width = WIDTH / real(history.points.len().max(1) as u64);
     let length = history.until.since(history.from);
-    let bars = begins(history).zip(&history.points).enumerate().map(|(place, (at, point))| {
+    let bars = start_times(history).zip(&history.points).enumerate().map(|(place, (at, point))| {
         let counts = &point.counts;
         let failed = counts.failed + counts.dead_letter;
         let parts = [("c-completed", counts.completed), ("c-retried", counts.retried), ("c-failed", failed)];
@@ -118,7 +118,7 @@ pub(super) fn throughput(history: &History, ranges: &Ranges, now: Timestamp) -> 
             blocks,
             title,
             is_now: at.plus(history.step) > now,
-            zoom: ranges.around(at, history, now),
+            zoom: ranges.zoom_link(at, history, now),
         }
     });
     let sum = &history.total.counts;
@@ -227,7 +227,7 @@ fn round_up(time: Duration) -> Duration {
 /// What each step shows, with its time; empty for a step without a value.
 fn values((history, now): (&History, Timestamp), value: impl Fn(&Point) -> Option<String>) -> String {
     let length = history.until.since(history.from);
-    let steps = begins(history).zip(&history.points).map(|(at, point)| {
+    let steps = start_times(history).zip(&history.points).map(|(at, point)| {
         let value = value(point).filter(|_| at <= now);
         value.map_or(String::new(), |value| format!("{} {value}", short(at, length)))
     });

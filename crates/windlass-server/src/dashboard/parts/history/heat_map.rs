@@ -5,7 +5,7 @@ use windlass::store::documents::latency::LatencyHistogram;
 use windlass::store::documents::minute_stats::Minute;
 use windlass::store::query::history::History;
 
-use super::charts::begins;
+use super::charts::start_times;
 use super::ranges::short;
 use crate::dashboard::parts::format::{at_most, real, span, zone_at};
 
@@ -46,7 +46,8 @@ impl HeatMap {
     pub(super) fn of(history: &History, now: Timestamp) -> HeatMap {
         let grouped = history.points.len().div_ceil(COLUMNS_MAX).max(1);
         let length = history.until.since(history.from);
-        let starts: Vec<Timestamp> = begins(history).step_by(grouped).take_while(|at| *at <= now).collect();
+        let starts: Vec<Timestamp> =
+            start_times(history).step_by(grouped).take_while(|at| *at <= now).collect();
         let columns: Vec<Vec<u64>> = history
             .points
             .chunks(grouped)

@@ -42,7 +42,7 @@ const PARTS: [u64; 12] = [
 ];
 
 /// The time that an address names.
-pub(in crate::dashboard) struct Shown {
+pub(in crate::dashboard) struct ShownRange {
     pub(super) range: Duration,
     pub(super) until: Option<Timestamp>,
     pub(super) compare: Compare,
@@ -65,7 +65,7 @@ const COMPARED: [(&str, Compare, &str); 3] = [
 ];
 
 impl Compare {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         COMPARED.iter().find(|(_, compare, _)| *compare == self).map_or("", |(word, ..)| word)
     }
 
@@ -76,16 +76,16 @@ impl Compare {
     }
 }
 
-impl Shown {
+impl ShownRange {
     /// The fields `range` and `until`; the last hour without them.
-    pub(super) fn of(query: &Fields) -> Result<Shown, PageError> {
+    pub(super) fn of(query: &Fields) -> Result<ShownRange, PageError> {
         let range = query.duration("range")?.unwrap_or(Duration::from_secs(HOUR));
         if !(HISTORY_RANGE_MIN..=HISTORY_RANGE_MAX).contains(&range) {
             return Err(PageError::invalid("range: must be between 5m and 30d"));
         }
         let until = query.get("until").map(str::parse::<Timestamp>).transpose();
         let until = until.map_err(|problem| PageError::invalid(format!("until: {problem}")))?;
-        Ok(Shown { range, until, compare: Compare::of(query)? })
+        Ok(ShownRange { range, until, compare: Compare::of(query)? })
     }
 }
 
@@ -137,10 +137,10 @@ impl Links {
 }
 
 impl Ranges {
-    pub(super) fn of(history: &History, shown: &Shown, path: &str, now: Timestamp) -> Ranges {
+    pub(super) fn of(history: &History, shown: &ShownRange, path: &str, now: Timestamp) -> Ranges {
         let length = history.until.since(history.from);
         let is_past = history.until <= now;
-        let links = Links { path: path.to_owned(), compare: shown.compare.word() };
+        let links = Links { path: path.to_owned(), compare: shown.compare.as_str() };
         let to = |range: Duration, until: Option<Timestamp>| links.to(range, until);
         let compare = COMPARED.map(|(word, compare, text)| RangeLink {
             text: text.to_owned(),
@@ -189,7 +189,7 @@ impl Ranges {
 
     /// The link that shows the time around one step, or the step alone if it is long enough. None for a short range, which
     /// shows no more than that.
-    pub(super) fn around(&self, begin: Timestamp, history: &History, now: Timestamp) -> Option<String> {
+    pub(super) fn zoom_link(&self, begin: Timestamp, history: &History, now: Timestamp) -> Option<String> {
         let least = Duration::from_secs(15 * MINUTE);
         let (step, length) = (history.step, history.until.since(history.from));
         let range = step.max(least);
