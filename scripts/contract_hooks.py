@@ -1,4 +1,4 @@
-"""Hooks of scripts/contract: what is made up becomes what is there, so that requests get past the door."""
+"""Hooks of scripts/contract: what is made up becomes what is there, so that requests reach the handlers."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def chosen(kind, seed):
 
 
 def at_once(fields):
-    """Long waits are tested elsewhere; here they would only take time."""
+    """Other tests make long waits; here they would only take time."""
     if isinstance(fields, dict) and isinstance(fields.get("wait"), str):
         fields["wait"] = "0s"
 

@@ -12,10 +12,11 @@ use windlass_core::job::{
     QueueName, RetryPolicy, Seq, Spec, Strategy, Tenant, Timeouts, WorkerId, WorkerVersion,
 };
 
+use crate::error::ErrorFields;
 use crate::job::{JobError, priority};
 use crate::job_details::{Checkpoint, Child};
 use crate::json::Json;
-use crate::payload::Shown;
+use crate::payload::PayloadView;
 use crate::retry::EffectiveRetry;
 use crate::stream::StreamPart;
 use crate::text::Text;
@@ -180,7 +181,7 @@ impl ClaimedView {
     /// The claimed job, without checkpoints and groups.
     pub fn of(job: &JobRecord, spec: Spec) -> ClaimedView {
         let attempt = job.attempt_id();
-        let Shown { payload, payload_base64, content_type } = (&spec.payload).into();
+        let PayloadView { payload, payload_base64, content_type } = (&spec.payload).into();
         ClaimedView {
             id: Text(job.id),
             fence: job.fence.0,
@@ -244,7 +245,7 @@ impl ClaimedView {
         if let Some(ticket) = self.ticket.and_then(|ticket| serde_json::from_value(ticket).ok()) {
             job.details_mut().ticket = Some(ticket);
         }
-        let payload = Shown {
+        let payload = PayloadView {
             payload: self.payload,
             payload_base64: self.payload_base64,
             content_type: self.content_type,
@@ -372,6 +373,63 @@ pub struct AttemptWrites {
     /// Partial output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamPart>,
+}
+
+/// Writes for several running jobs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CheckpointsRequest")]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointsBody {
+    /// Id of the worker.
+    #[schemars(with = "Text<WorkerId>")]
+    pub worker_id: String,
+    /// At most 1000.
+    #[schemars(with = "Vec<JobWritesBody>", length(max = 1000))]
+    pub jobs: Vec<Json>,
+}
+
+/// Writes for one of several running jobs: all are written, or none.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobWrites")]
+#[serde(deny_unknown_fields)]
+pub struct JobWritesBody {
+    /// Id of the job.
+    pub id: Text<JobId>,
+    /// The fence of the claim.
+    pub fence: u64,
+    /// Checkpoints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<SavedStep>,
+    /// Progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressBody>,
+    /// Lines for the job's log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<String>,
+    /// Partial output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamPart>,
+}
+
+/// The results, in the order of the request.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CheckpointsResponse")]
+pub struct CheckpointsView {
+    /// The results.
+    pub jobs: Vec<JobWritesView>,
+}
+
+/// What became of the writes for one job.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobWritesResult")]
+pub struct JobWritesView {
+    /// The id as given.
+    pub id: Value,
+    /// `saved`, `stale` or `rejected`.
+    pub status: String,
+    /// Why they were rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorFields>,
 }
 
 /// A checkpoint to save.

@@ -11,7 +11,9 @@ use windlass_fuzz::Family;
 use crate::actions::{
     BulkBody, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SuspendBody,
 };
-use crate::claim::{AttemptWrites, CheckpointBody, ClaimBody, HeartbeatBody, WorkerBody};
+use crate::claim::{
+    AttemptWrites, CheckpointBody, CheckpointsBody, ClaimBody, HeartbeatBody, JobWritesBody, WorkerBody,
+};
 use crate::filter::{JobFilter, ListQuery};
 use crate::job_details::TokenBody;
 use crate::key::KeyBody;
@@ -86,6 +88,11 @@ fn work(bytes: &[u8]) -> Result<(), String> {
     sent::<HeartbeatBody>(bytes)?;
     sent::<CheckpointBody>(bytes)?;
     sent::<AttemptWrites>(bytes)?;
+    if let Some(body) = sent::<CheckpointsBody>(bytes)? {
+        for job in body.jobs {
+            sent::<JobWritesBody>(job.bytes())?;
+        }
+    }
     sent::<ParkBody>(bytes)?;
     sent::<ChildrenBody>(bytes)?;
     sent::<OutcomeBody>(bytes)?;

@@ -21,7 +21,7 @@ use windlass_core::job::{
 };
 
 use crate::json::{Changed, Json, two_parts};
-use crate::payload::Shown;
+use crate::payload::PayloadView;
 use crate::retry::{EffectiveRetry, EffectiveTimeouts};
 use crate::text::Text;
 use crate::time::{Moment, Span};
@@ -321,15 +321,15 @@ impl Job {
 
     /// Adds the payload.
     #[must_use]
-    pub fn with_payload(self, shown: Shown) -> Job {
-        let Shown { payload, payload_base64, content_type } = shown;
+    pub fn with_payload(self, shown: PayloadView) -> Job {
+        let PayloadView { payload, payload_base64, content_type } = shown;
         Job { payload, payload_base64, content_type: Some(content_type), ..self }
     }
 
     /// The payload; empty if it was not requested or may not be read.
     pub fn take_payload(&mut self) -> Payload {
         let content_type = self.content_type.take().unwrap_or_else(|| Payload::JSON.to_owned());
-        Shown { payload: self.payload.take(), payload_base64: self.payload_base64.take(), content_type }
+        PayloadView { payload: self.payload.take(), payload_base64: self.payload_base64.take(), content_type }
             .into()
     }
 }

@@ -6,7 +6,7 @@ use windlass_core::job::{JobType, Tenant};
 use windlass_core::settings::PauseMode;
 
 use crate::expires::Expiry;
-use crate::known::Known;
+use crate::known::KnownView;
 use crate::text::Text;
 use crate::time::Moment;
 
@@ -137,5 +137,5 @@ pub struct ActedGate {
     pub changed: bool,
     /// For a tenant or type: whether the name is known.
     #[serde(flatten)]
-    pub known: Option<Known>,
+    pub known: Option<KnownView>,
 }

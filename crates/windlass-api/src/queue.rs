@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::job::{JobType, QueueName, Tenant};
 
-use crate::known::Known;
+use crate::known::KnownView;
 use crate::pause::{Pause, Resumption};
 use crate::settings::{QueueSettingsView, TenantSettingsView, TypeSettingsView};
 use crate::stats::{Counts, QueueRates};
@@ -18,7 +18,7 @@ pub struct Queue {
     pub name: Text<QueueName>,
     /// Whether the name is known.
     #[serde(flatten)]
-    pub known: Known,
+    pub known: KnownView,
     /// Number of jobs by state.
     pub depth: Counts,
     /// How long the oldest claimable job has waited.
@@ -67,6 +67,7 @@ pub struct ResumeBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Also resume the jobs that aggressive pauses of the queue suspended.
+    #[serde(deserialize_with = "crate::json::null_as_default")]
     pub jobs: bool,
 }
 
@@ -78,7 +79,7 @@ pub struct Type {
     pub r#type: Text<JobType>,
     /// Whether the name is known.
     #[serde(flatten)]
-    pub known: Known,
+    pub known: KnownView,
     /// Number of jobs by state.
     pub depth: Counts,
     /// Rates.
@@ -108,7 +109,7 @@ pub struct ActedType {
     pub r#type: Text<JobType>,
     /// Whether the name is known.
     #[serde(flatten)]
-    pub known: Known,
+    pub known: KnownView,
     /// Settings.
     #[serde(flatten)]
     pub settings: TypeSettingsView,
@@ -124,7 +125,7 @@ pub struct TenantView {
     pub tenant: Text<Tenant>,
     /// Whether the name is known.
     #[serde(flatten)]
-    pub known: Known,
+    pub known: KnownView,
     /// Number of jobs by state.
     pub depth: Counts,
     /// Total cost of its jobs.
@@ -154,7 +155,7 @@ pub struct ActedTenant {
     pub tenant: Text<Tenant>,
     /// Whether the name is known.
     #[serde(flatten)]
-    pub known: Known,
+    pub known: KnownView,
     /// Settings.
     #[serde(flatten)]
     pub settings: TenantSettingsView,

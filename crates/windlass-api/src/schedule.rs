@@ -13,7 +13,7 @@ use windlass_core::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 use crate::expires::Expiry;
 use crate::invalid;
 use crate::json::{Changed, Json, two_parts};
-use crate::payload::Shown;
+use crate::payload::PayloadView;
 use crate::priority::PriorityInput;
 use crate::retry::{EffectiveRetry, Retry, SomeTimeouts};
 use crate::submission::Submission;
@@ -272,7 +272,7 @@ impl TryFrom<TimingFields> for ScheduleSpec {
 impl JobTemplate {
     /// The job of a schedule, without its payload if the caller may not read it.
     pub fn of(job: &NewJob, is_redacted: bool) -> JobTemplate {
-        let shown = (!is_redacted).then(|| Shown::from(&job.payload));
+        let shown = (!is_redacted).then(|| PayloadView::from(&job.payload));
         let (payload, payload_base64, content_type) = match shown {
             Some(shown) => (shown.payload, shown.payload_base64, Some(shown.content_type)),
             None => (None, None, None),
@@ -330,7 +330,8 @@ impl From<JobTemplate> for Submission {
 impl From<JobTemplate> for NewJob {
     fn from(shown: JobTemplate) -> NewJob {
         let content_type = shown.content_type.unwrap_or_else(|| Payload::JSON.to_owned());
-        let payload = Shown { payload: shown.payload, payload_base64: shown.payload_base64, content_type };
+        let payload =
+            PayloadView { payload: shown.payload, payload_base64: shown.payload_base64, content_type };
         NewJob {
             queue: shown.queue.0,
             requires_version: shown.requires_version.map(|version| version.0),

@@ -77,9 +77,9 @@ pub struct Rates {
     /// Leases that expired.
     pub reaped: u64,
     /// Time from claimable to claimed.
-    pub waited: Spread,
+    pub waited: Quantiles,
     /// Time from claimed to the end of the attempt.
-    pub ran: Spread,
+    pub ran: Quantiles,
 }
 
 impl Rates {
@@ -91,8 +91,7 @@ impl Rates {
 
 /// Quantiles of durations; null if there were none.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Quantiles")]
-pub struct Spread {
+pub struct Quantiles {
     /// Half of them were not longer.
     pub p50: Option<Span>,
     /// 95 % of them were not longer.

@@ -18,7 +18,6 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::invocation::Invocation;
 use crate::commands::manage::named::NamedArgs;
-use crate::commands::store_args::ReportArgs;
 use crate::config::Setting;
 #[cfg(feature = "top")]
 use crate::top;
@@ -118,7 +117,7 @@ enum Command {
     Pause(Box<manage::pause::PauseArgs>),
     /// Pause all job processing, or show whether it is paused
     #[command(args_conflicts_with_subcommands = true)]
-    Gate(Box<manage::operations::GateArgs>),
+    Gate(Box<manage::gate::GateArgs>),
     /// Compare store time with the wall clock; exits with 1 if the wall clock is not trusted
     #[command(args_conflicts_with_subcommands = true)]
     Clock(Box<stores::clock::ClockArgs>),
@@ -153,7 +152,10 @@ enum Command {
     Keys(Box<manage::keys::KeysCommand>),
 
     /// Check every invariant of the stored data; exits with 1 if one is broken
-    Verify(ReportArgs),
+    ///
+    /// With --repair it says for each finding what would be done and from what that follows, or, where nothing follows, what a
+    /// person can do. It asks on a terminal, and changes nothing in a script without --yes.
+    Verify(stores::verify::VerifyArgs),
     /// Copy a SQLite store to a new file while it is in use
     Backup(stores::backup::BackupArgs),
     /// Restore a store from a backup and check it
@@ -261,10 +263,10 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Delete(args) => jobs::actions::delete(&args).await,
         Command::Queues(args) => manage::named::run(&args).await,
         Command::Pause(args) => manage::pause::pause(&args).await,
-        Command::Gate(args) => manage::operations::gate(&args).await,
+        Command::Gate(args) => manage::gate::gate(&args).await,
         Command::Clock(args) => stores::clock::clock(&args).await,
         Command::Retention(args) => manage::retention::retention(&args).await,
-        Command::Workers(connect) => manage::operations::workers(&connect).await,
+        Command::Workers(connect) => manage::workers::workers(&connect).await,
         Command::Types(args) => manage::named::run(&args).await,
         Command::Tenants(args) => manage::named::run(&args).await,
         Command::Schedules(args) => manage::schedules::schedules(&args).await,
@@ -273,7 +275,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Events(args) => manage::audit_list::events(&args).await,
         Command::Audit(args) => manage::audit::audit(&args).await,
         Command::Keys(command) => manage::keys::keys(&command).await,
-        Command::Verify(report) => stores::verify::verify(&report).await,
+        Command::Verify(args) => stores::verify::verify(&args).await,
         Command::Backup(args) => stores::backup::backup(&args).await,
         Command::Restore(args) => stores::restore::restore(&args).await,
         Command::Migrate(args) => stores::migrate::migrate(&args),

@@ -2,6 +2,7 @@
 //! closed output is an error and does not panic.
 
 pub(crate) mod color;
+pub(crate) mod fact_sheet;
 pub(crate) mod format;
 pub(crate) mod progress;
 pub(crate) mod raw;

@@ -6,6 +6,7 @@ pub mod trace;
 use serde_json::{Value, json};
 use windlass::audit::{AuditEvent, AuditLevel, Record, Seal};
 use windlass::clock::Timestamp;
+use windlass::error::ActError;
 use windlass::job::{Failure, JobState, JobType, NewJob, Priority, SuspendMode};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
@@ -239,6 +240,16 @@ async fn a_type_may_rename_its_success(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.fail(worker, &claimed, Failure::permanent("gone", "never")).await;
     assert_eq!(t.trail().await.pop().unwrap().name(), "job.lifecycle.failed");
+    // A record must not look like one of another event.
+    for name in ["", "two\nlines", "job.lifecycle.failed", "key.ops.created", "job.lifecycle.exhausted"] {
+        let settings = TypeSettings { success_event: Some(name.to_owned()), ..TypeSettings::default() };
+        let job_type = JobType::new("email.send").unwrap();
+        let refused = t.store.configure(&t.me, Settings::Type(job_type, settings)).await.unwrap_err();
+        assert!(
+            matches!(&refused, ActError::Invalid(invalid) if invalid.field == "success_event"),
+            "{refused:?}"
+        );
+    }
 }
 
 /// Model: audit-chain

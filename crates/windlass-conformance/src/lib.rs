@@ -23,6 +23,7 @@
 mod suite;
 
 pub mod access;
+pub mod actions;
 pub mod alerts;
 pub mod audit;
 pub mod audit_trail;
@@ -31,7 +32,6 @@ pub mod events;
 #[doc(hidden)]
 pub mod fixture;
 pub mod jobs;
-pub mod operations;
 pub mod pauses;
 pub mod reads;
 pub mod reports;

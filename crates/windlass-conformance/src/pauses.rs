@@ -304,10 +304,13 @@ async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
     let register = async |caller: &Caller| t.store.register(caller, NewWorker::default()).await.unwrap().id;
     let own = register(&operator).await;
     let theirs = register(&Caller::new("w", Role::Worker, Some(tenant("umbrella")))).await;
-    for worker in [theirs, t.worker().await, WorkerId::new(7)] {
-        let error = t.store.pause(&operator, PauseTarget::Worker(worker), aggressive()).await.unwrap_err();
-        assert!(matches!(error, ActError::Forbidden(_)), "{error}");
+    let refused =
+        async |worker| t.store.pause(&operator, PauseTarget::Worker(worker), aggressive()).await.unwrap_err();
+    for worker in [theirs, WorkerId::new(7)] {
+        assert_eq!(refused(worker).await, ActError::NoSuchWorker(worker));
     }
+    let error = refused(t.worker().await).await;
+    assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     assert!(t.store.config(&t.me).await.unwrap().pauses.is_empty());
     assert!(t.store.pause(&operator, PauseTarget::Worker(own), Pause::default()).await.unwrap());
     assert!(t.store.resume(&operator, PauseTarget::Worker(own), None).await.unwrap());

@@ -1,5 +1,6 @@
 //! What people see: numbers, rates, and a job's end as soon as it comes.
 
+pub mod errors;
 pub mod explain;
 pub mod history;
 pub mod job_types;

@@ -1,6 +1,6 @@
 //! Schedules: one job per run, missed runs and overlaps as their policies say, and everything people do to them.
 
-pub mod operations;
+pub mod actions;
 
 use std::sync::Arc;
 use std::time::Duration;

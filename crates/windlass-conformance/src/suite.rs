@@ -242,19 +242,19 @@ macro_rules! suite {
                 $crate::on_engines! { jobs_ticket; $($engine: $open),+ }
             }
         }
-        mod operations {
-            $crate::on_engines! { operations; $($engine: $open),+ }
+        mod actions {
+            $crate::on_engines! { actions; $($engine: $open),+ }
             mod bulk {
-                $crate::on_engines! { operations_bulk; $($engine: $open),+ }
+                $crate::on_engines! { actions_bulk; $($engine: $open),+ }
             }
             mod pending {
-                $crate::on_engines! { operations_pending; $($engine: $open),+ }
+                $crate::on_engines! { actions_pending; $($engine: $open),+ }
             }
             mod redrive {
-                $crate::on_engines! { operations_redrive; $($engine: $open),+ }
+                $crate::on_engines! { actions_redrive; $($engine: $open),+ }
             }
             mod suspend {
-                $crate::on_engines! { operations_suspend; $($engine: $open),+ }
+                $crate::on_engines! { actions_suspend; $($engine: $open),+ }
             }
         }
         mod pauses {
@@ -264,6 +264,9 @@ macro_rules! suite {
             $crate::on_engines! { reads; $($engine: $open),+ }
             mod explain {
                 $crate::on_engines! { reads_explain; $($engine: $open),+ }
+            }
+            mod errors {
+                $crate::on_engines! { reads_errors; $($engine: $open),+ }
             }
             mod history {
                 $crate::on_engines! { reads_history; $($engine: $open),+ }
@@ -292,8 +295,8 @@ macro_rules! suite {
         }
         mod schedule {
             $crate::on_engines! { schedule; $($engine: $open),+ }
-            mod operations {
-                $crate::on_engines! { schedule_operations; $($engine: $open),+ }
+            mod actions {
+                $crate::on_engines! { schedule_actions; $($engine: $open),+ }
             }
         }
         mod settings {

@@ -104,6 +104,7 @@ events! {
     AlertFired = "alert.ops.fired", Warning, Operator;
     AlertRepeated = "alert.ops.repeated", Warning, Operator;
     AlertResolved = "alert.ops.resolved", Info, Operator;
+    StoreRepaired = "store.ops.repaired", Warning, Operator;
 }
 
 impl fmt::Display for AuditEvent {

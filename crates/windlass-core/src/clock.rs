@@ -85,12 +85,46 @@ impl FromStr for Timestamp {
     type Err = FieldProblem;
 
     fn from_str(text: &str) -> Result<Timestamp, FieldProblem> {
-        let parsed: jiff::Timestamp = text.parse().map_err(|_| FieldProblem::Unknown {
+        rfc3339_millis(text).map(Timestamp::from_millis).ok_or_else(|| FieldProblem::Unknown {
             value: text.chars().take(64).collect(),
             allowed: "the times of RFC 3339, such as 2030-01-31T12:00:00Z",
-        })?;
-        Ok(Timestamp::from_millis(parsed.as_millisecond()))
+        })
     }
+}
+
+/// Milliseconds since 1970. Jiff reads dates and times, but also other formats, and no moment of the last day of 9999.
+fn rfc3339_millis(text: &str) -> Option<i64> {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+    let has_shape = |at: &[u8], shape: &[u8]| {
+        at.len() == shape.len()
+            && at.iter().zip(shape).all(|(byte, shape)| match shape {
+                b'0' => byte.is_ascii_digit(),
+                b'T' => matches!(byte, b'T' | b't' | b' '),
+                shape => byte == shape,
+            })
+    };
+    let (local, rest) = text.split_at_checked(SHAPE.len())?;
+    let (fraction, offset) = rest.split_at(rest.find(['Z', 'z', '+', '-'])?);
+    let is_fraction = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !has_shape(local.as_bytes(), SHAPE)
+        || !(fraction.is_empty() || fraction.strip_prefix('.').is_some_and(is_fraction))
+    {
+        return None;
+    }
+    let east = match offset {
+        "Z" | "z" => 0,
+        offset if has_shape(&offset.as_bytes()[1..], b"00:00") => {
+            let (hours, minutes) = (offset[1..3].parse::<i64>().ok()?, offset[4..].parse::<i64>().ok()?);
+            let seconds = (hours < 24 && minutes < 60).then_some(hours * 3_600 + minutes * 60)?;
+            if offset.starts_with('-') { -seconds } else { seconds }
+        }
+        _ => return None,
+    };
+    // Smaller fractions than nanoseconds are left out.
+    let local: jiff::civil::DateTime =
+        format!("{local}{}", fraction.get(..10).unwrap_or(fraction)).parse().ok()?;
+    let since = local.duration_since(jiff::civil::DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    i64::try_from(since.as_millis()).ok()?.checked_sub(east * 1_000)
 }
 
 impl fmt::Debug for Timestamp {

@@ -138,8 +138,7 @@ pub const AGING_HEADS_PER_CLAIM: usize = 4_096;
 pub const AGING_HEADS_REMEMBERED: usize = 500_000;
 /// Lanes whose turn to be compared is remembered; if there are more, all are cleared.
 pub const AGING_LANES_REMEMBERED: usize = 200_000;
-/// Jobs changed by one maintenance commit, so that others never wait long for it: some 30 ms on SQLite, 100 on
-/// PostgreSQL.
+/// Jobs changed by one maintenance commit, so that others wait some 30 ms for it on SQLite, 100 on PostgreSQL.
 pub const TICK_JOBS_PER_COMMIT: usize = 500;
 /// Of these, how many each duty may change even if the others have much to do, so that none waits for their end.
 pub const TICK_SHARE_MIN: usize = 100;
@@ -296,6 +295,10 @@ pub const RATE_MINUTES_KEPT: i64 = 61;
 pub const RATES_READ_EVERY: Duration = Duration::from_secs(15);
 /// Jobs that `verify` examines at a time.
 pub const VERIFY_PAGE: usize = 2_000;
+/// Findings of one invariant for which a repair is planned at a time: a list that a person can look through.
+pub const REPAIRS_PLANNED_MAX: usize = 10_000;
+/// Findings that the audit record of a repair repeats: those of one job are few.
+pub const REPAIR_FINDINGS_RECORDED: usize = 10;
 /// Retry delay after an overload: thousands of commits happen in this time.
 pub const OVERLOADED_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Retry delay if a queue or tenant has too many jobs: its workers may have finished thousands of jobs by then.
@@ -477,12 +480,11 @@ pub const SERVER_CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How long a request is retried while its server is unavailable, if retrying is safe: a restarting server is back by
 /// then.
 pub const SERVER_AWAY_MAX: Duration = Duration::from_secs(10);
-/// How long an idle connection to a server is kept; shorter than servers keep theirs, so that none is used while it is
-/// being closed.
+/// How long an idle connection to a server is kept; servers keep theirs longer, so that none is closed in use.
 pub const SERVER_IDLE_MAX: Duration = Duration::from_secs(20);
 /// Idle connections that are kept.
 pub const SERVER_IDLE_CONNECTIONS_MAX: usize = 64;
-/// How long one request waits at the server; a vanished server is noticed soon after.
+/// How long one request waits at the server.
 pub const SERVER_WAIT_MAX: Duration = Duration::from_secs(20);
 /// Additional time for a bulk action at a server: a million jobs in bounded commits.
 pub const SERVER_BULK_MAX: Duration = Duration::from_secs(600);

@@ -347,10 +347,24 @@ impl TypeSettings {
         {
             schema.as_ref().map_or(Ok(()), |schema| schema.check(field))?;
         }
-        check_text("success_event", self.success_event.as_deref(), limits::NAME_CHARS_MAX)?;
-        check_text("exhausted_event", self.exhausted_event.as_deref(), limits::NAME_CHARS_MAX)?;
+        check_event("success_event", self.success_event.as_deref(), AuditEvent::Completed)?;
+        check_event("exhausted_event", self.exhausted_event.as_deref(), AuditEvent::Exhausted)?;
         self.rate.map_or(Ok(()), |rate| check_rate("rate", rate))
     }
+}
+
+/// Checks a type's own name for an event: a record must not look like one of another event.
+fn check_event(field: &str, name: Option<&str>, event: AuditEvent) -> Result<(), Invalid> {
+    let Some(name) = name else { return Ok(()) };
+    check_text(field, Some(name), limits::NAME_CHARS_MAX)?;
+    let wrong = |what: &str| Err(Invalid::new(field, FieldProblem::Contradiction(what.to_owned())));
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return wrong("is empty or contains a control character");
+    }
+    if AuditEvent::ALL.iter().any(|other| *other != event && other.as_str() == name) {
+        return wrong("is the name of another event");
+    }
+    Ok(())
 }
 
 /// The settings of a tenant.

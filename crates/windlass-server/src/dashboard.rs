@@ -79,6 +79,7 @@ fn pages() -> Router<Dashboard> {
         .route("/queues", get(pages::queues::page))
         .route("/queues/{name}", get(pages::queues::queue_page))
         .route("/queues/{name}/preview", get(pages::queues::limit_preview::of_queue))
+        .route("/tenants/{name}/preview", get(pages::queues::limit_preview::of_tenant))
         .route("/types/{name}/preview", get(pages::queues::limit_preview::of_type))
         .route("/types", get(pages::job_types::page))
         .route("/types/{name}", get(pages::job_types::type_page))

@@ -61,6 +61,7 @@ fn routes(single: usize) -> Vec<Route> {
 #[rustfmt::skip]
 fn job_routes(single: usize) -> Vec<Route> {
     use routes::jobs::{actions, bulk, details, graph, stream};
+    use routes::worker_protocol;
     vec![
         route(POST,   "/jobs",                        SUBMIT,     routes::jobs::submit,         "Submit a job").body_max(single).conflicts(),
         route(GET,    "/jobs",                        VIEW,       routes::jobs::list,           "List jobs"),
@@ -87,15 +88,16 @@ fn job_routes(single: usize) -> Vec<Route> {
         route(POST,   "/jobs/{id}/tokens",            VIEW,       details::token,         "Make a token that reads this job"),
         route(GET,    "/jobs/{id}/explain",           VIEW,       details::explain,        "List the reasons why a job is not running"),
 
-        route(POST,   "/workers",                     WORK,       routes::work::register,       "Register a worker"),
-        route(DELETE, "/workers/{id}",                WORK,       routes::work::leave,          "Deregister a worker; its jobs are released"),
-        route(POST,   "/claims",                      WORK,       routes::work::claim,          "Claim jobs, optionally waiting for some").names().undone_unsent(),
-        route(POST,   "/heartbeats",                  WORK,       routes::work::heartbeat,      "Send heartbeats").body_max(LARGE).names(),
-        route(POST,   "/outcomes",                    WORK,       routes::work::outcomes,       "Report the outcomes of attempts").body_max(LARGE).names(),
-        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       routes::work::checkpoint, "Save a checkpoint").body_max(single).conflicts(),
-        route(POST,   "/jobs/{id}/checkpoints",       WORK,       routes::work::checkpoints,    "Save checkpoints, progress and log lines together").body_max(LARGE).conflicts(),
-        route(POST,   "/jobs/{id}/stream",            WORK,       routes::work::stream,         "Add to the partial output of a running job").body_max(LARGE).conflicts(),
-        route(POST,   "/jobs/{id}/children",          WORK,       routes::work::children,       "Spawn children, and wait for them or not").body_max(LARGE).conflicts(),
+        route(POST,   "/workers",                     WORK,       worker_protocol::register,    "Register a worker"),
+        route(DELETE, "/workers/{id}",                WORK,       worker_protocol::leave,       "Deregister a worker; its jobs are released"),
+        route(POST,   "/claims",                      WORK,       worker_protocol::claim,       "Claim jobs, optionally waiting for some").names().undone_unsent(),
+        route(POST,   "/heartbeats",                  WORK,       worker_protocol::heartbeat,   "Send heartbeats").body_max(LARGE).names(),
+        route(POST,   "/outcomes",                    WORK,       worker_protocol::outcomes,    "Report the outcomes of attempts").body_max(LARGE).names(),
+        route(POST,   "/checkpoints",                 WORK,       worker_protocol::checkpoints_of_jobs, "Save checkpoints, progress and log lines of several jobs").body_max(LARGE).names().conflicts(),
+        route(PUT,    "/jobs/{id}/checkpoints/{name}", WORK,       worker_protocol::checkpoint,  "Save a checkpoint").body_max(single).conflicts(),
+        route(POST,   "/jobs/{id}/checkpoints",       WORK,       worker_protocol::checkpoints, "Save checkpoints, progress and log lines together").body_max(LARGE).conflicts(),
+        route(POST,   "/jobs/{id}/stream",            WORK,       worker_protocol::stream,      "Add to the partial output of a running job").body_max(LARGE).conflicts(),
+        route(POST,   "/jobs/{id}/children",          WORK,       worker_protocol::children,    "Spawn children, and wait for them or not").body_max(LARGE).conflicts(),
     ]
 }
 
@@ -108,12 +110,12 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(PUT,    "/queues/{queue}",              CONFIGURE,  routes::queues::put,          "Change a queue's settings"),
         route(POST,   "/queues/{queue}/pause",        PAUSE,      routes::queues::pause,        "Pause a queue").conflicts(),
         route(POST,   "/queues/{queue}/resume",       PAUSE,      routes::queues::resume,       "Resume a queue").conflicts(),
-        route(GET,    "/workers",                     VIEW,       routes::operations::workers,     "List workers"),
-        route(POST,   "/workers/{id}/pause",          PAUSE,      routes::operations::pause_worker, "Pause a worker").conflicts(),
-        route(POST,   "/workers/{id}/resume",         PAUSE,      routes::operations::resume_worker, "Resume a worker").conflicts(),
-        route(GET,    "/gate",                        VIEW,       routes::operations::gate,        "Get whether processing is paused"),
-        route(POST,   "/gate/offline",                PAUSE,      routes::operations::close,       "Pause processing of all jobs, of a tenant or of a type").conflicts(),
-        route(POST,   "/gate/online",                 PAUSE,      routes::operations::open,        "Resume processing").conflicts(),
+        route(GET,    "/workers",                     VIEW,       routes::workers::workers,     "List workers"),
+        route(POST,   "/workers/{id}/pause",          PAUSE,      routes::workers::pause_worker, "Pause a worker").conflicts(),
+        route(POST,   "/workers/{id}/resume",         PAUSE,      routes::workers::resume_worker, "Resume a worker").conflicts(),
+        route(GET,    "/gate",                        VIEW,       routes::gate::gate,        "Get whether processing is paused"),
+        route(POST,   "/gate/offline",                PAUSE,      routes::gate::close,       "Pause processing of all jobs, of a tenant or of a type").conflicts(),
+        route(POST,   "/gate/online",                 PAUSE,      routes::gate::open,        "Resume processing").conflicts(),
         route(GET,    "/clock",                       VIEW,       routes::clock::clock,         "Compare store time with the wall clock"),
         route(POST,   "/clock/accept",                ADMINISTER, routes::clock::accept,        "Accept a wall clock that jumped"),
         route(GET,    "/retention",                   VIEW,       routes::retention::get,       "Get how long final jobs are kept"),
@@ -142,7 +144,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/keys",                        ADMINISTER, routes::keys::list,           "List API keys"),
         route(POST,   "/keys",                        ADMINISTER, routes::keys::create,         "Create an API key"),
         route(DELETE, "/keys/{id}",                   ADMINISTER, routes::keys::revoke,         "Revoke an API key").conflicts(),
-        route(GET,    "/stats",                       VIEW,       routes::operations::stats,       "Get counts, rates and costs"),
+        route(GET,    "/stats",                       VIEW,       routes::stats::stats,       "Get counts, rates and costs"),
         route(GET,    "/stats/history",               VIEW,       routes::history::history,     "Get rates, queue depth and latency over time"),
         route(GET,    "/audit",                       VIEW,       routes::audit::records,       "List audit records"),
         route(GET,    "/audit/head",                  ADMINISTER, routes::audit::head,          "Get the newest checkpoint of the audit chain"),
@@ -150,7 +152,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
 
         route(GET,    "/healthz",                     OPEN,       routes::health::alive,        "Check that the process is alive").at_root(),
         route(GET,    "/readyz",                      OPEN,       routes::health::ready,        "Check that the store can be reached").at_root().unready(),
-        route(GET,    "/metrics",                     VIEW,       routes::prometheus::metrics,  "Metrics for Prometheus").at_root(),
+        route(GET,    "/metrics",                     VIEW,       routes::metrics::metrics,      "Metrics for Prometheus").at_root(),
         route(GET,    "/openapi.json",                OPEN,       openapi::document,    "This description").at_root(),
         route(GET,    "/docs/api",                    OPEN,       reference::reference,   "This description as a web page").at_root(),
     ]

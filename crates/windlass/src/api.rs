@@ -60,7 +60,7 @@ pub type ApiFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type Starts<'a> = &'a (dyn Fn() -> usize + Sync);
 
 /// Completes when nobody waits for an answer any more.
-pub type Gone<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
+pub type Disconnect<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
 /// Declares [`Api`] and implements it for `Store` and `Remote` by their methods of the same names. A server knows its
 /// caller by the API key; it is asked only if the caller is the one whose key this is.
@@ -187,7 +187,7 @@ api! { 'a;
     /// Claims jobs, or waits for some.
     fn claim(request: &'a ClaimRequest, wait: Duration) -> Result<ClaimAnswer, WorkError>;
     /// Claims jobs, some of them ahead of their start; stops waiting when nobody waits for the answer.
-    fn claim_ahead(request: &'a ClaimRequest, starts: Starts<'a>, wait: Duration, gone: Gone<'a>) -> Result<ClaimAnswer, WorkError>;
+    fn claim_ahead(request: &'a ClaimRequest, starts: Starts<'a>, wait: Duration, gone: Disconnect<'a>) -> Result<ClaimAnswer, WorkError>;
     /// Marks jobs that were claimed ahead as started.
     fn start(worker: WorkerId, started: Vec<(JobId, Fence)>) -> Result<(), WorkError>;
     /// Renews leases and returns a directive for each job.
@@ -255,16 +255,6 @@ impl dyn Api {
         act: ActionRequest,
     ) -> Result<ActionReport, ActError> {
         self.act_with(caller, id, act, ActOptions::default()).await
-    }
-
-    /// Like [`act`](Api::act_with), but returns an error if the job is already in the requested state.
-    pub async fn act_strictly(
-        &self,
-        caller: &Caller,
-        id: JobId,
-        act: ActionRequest,
-    ) -> Result<ActionReport, ActError> {
-        self.act_with(caller, id, act, ActOptions { strict: true, ..ActOptions::default() }).await
     }
 
     /// Like [`redrive_if`](Api::redrive_if), whatever the job's version.

@@ -10,11 +10,12 @@ mod error;
 pub(crate) mod events;
 mod heartbeat;
 mod keys;
-mod operations;
 mod outcome;
+mod pauses;
 mod queries;
 mod record;
 mod schedules;
+mod settings;
 mod ticket;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use windlass::audit::Record;
 use windlass::clock::Timestamp;
 use windlass::job::{ConcurrencyKey, JobId, JobRecord, JobState, Lane, Need, Seq, Spec, Tenant, acts_at};
 use windlass::store::engine::{
-    AuditLog, ClaimOrder, Counters, Counts, Document, DocumentKind, DocumentRange, Documents, Edge,
+    AuditLog, Caches, ClaimOrder, Counters, Counts, Document, DocumentKind, DocumentRange, Documents, Edge,
     EngineResult, Graph, JobData, JobDataQuery, JobDataTable, JobTable, Key, KeyHolder, Keys, LaneCursor,
     Read, ReadyIndex, RecordQuery, SequenceNumbers, Side,
 };
@@ -226,12 +226,14 @@ impl Counters for Tables {
     }
 }
 
-impl Read for Tables {
+impl Caches for Tables {
     /// There is one connection, so no other one ever commits.
     fn cache_generation(&mut self) -> u64 {
         0
     }
+}
 
+impl Read for Tables {
     fn committed_at(&mut self) -> EngineResult<Timestamp> {
         Ok(self.committed_at)
     }

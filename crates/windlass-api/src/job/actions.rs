@@ -117,11 +117,13 @@ pub struct PatchBody {
 #[serde(default, deny_unknown_fields)]
 pub struct RedriveBody {
     /// Run every step again instead of continuing after the last checkpoint.
+    #[serde(deserialize_with = "crate::json::null_as_default")]
     pub reset_checkpoints: bool,
     /// Run this saved step and those after it again, and keep the steps before it. Not with `reset_checkpoints`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_step: Option<String>,
     /// Fail if the job was redriven already.
+    #[serde(deserialize_with = "crate::json::null_as_default")]
     pub only_once: bool,
     /// The version that the new job requires of its worker, in place of the old one's; null for any.
     #[schemars(with = "Option<Text<WorkerVersion>>")]
@@ -201,7 +203,7 @@ pub struct BulkBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SuspendWord>,
     /// Only count the matching jobs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::json::null_as_default")]
     pub dry_run: bool,
     /// Maximum number of jobs per request, 1 to 10000; all matching jobs if not given.
     #[schemars(range(min = 1, max = 10_000))]

@@ -48,6 +48,13 @@ pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
     Json::deserialize(deserializer).map(Some)
 }
 
+/// Reads null as the default, which stands for a field that was left out.
+pub(crate) fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 /// Reads an object as two types: what is common to several responses, and the fields beside it. A flattened struct could
 /// not keep JSON as text.
 pub(crate) fn two_parts<'de, D, A, B>(deserializer: D) -> Result<(A, B), D::Error>

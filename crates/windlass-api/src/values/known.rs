@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether a name is known, and similar names.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "KnownView")]
-pub struct Known {
+pub struct KnownView {
     /// Whether a job, setting, pause, schedule, worker or key uses the name; for an action, whether one did before.
     pub known: bool,
     /// If the name is unknown: similar known names, the closest first.
@@ -14,9 +13,9 @@ pub struct Known {
     pub similar: Vec<String>,
 }
 
-impl Known {
+impl KnownView {
     /// For an object from a list, which is always known.
-    pub fn listed() -> Known {
-        Known { known: true, similar: Vec::new() }
+    pub fn listed() -> KnownView {
+        KnownView { known: true, similar: Vec::new() }
     }
 }

@@ -12,7 +12,7 @@ use crate::json::Json;
 
 /// A payload.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Shown {
+pub struct PayloadView {
     /// The payload, if it is JSON.
     #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
@@ -23,12 +23,12 @@ pub struct Shown {
     pub content_type: String,
 }
 
-impl From<&Payload> for Shown {
-    fn from(payload: &Payload) -> Shown {
+impl From<&Payload> for PayloadView {
+    fn from(payload: &Payload) -> PayloadView {
         let is_json = &*payload.content_type == Payload::JSON;
         let json = if is_json { Json::stored(&payload.bytes) } else { None };
         let payload_base64 = json.is_none().then(|| STANDARD.encode(&payload.bytes));
-        Shown { payload: json, payload_base64, content_type: payload.content_type.to_string() }
+        PayloadView { payload: json, payload_base64, content_type: payload.content_type.to_string() }
     }
 }
 
@@ -68,8 +68,8 @@ pub(crate) fn fields(payload: &Payload) -> (Option<Json>, Option<String>, Option
     (None, Some(STANDARD.encode(&payload.bytes)), Some(payload.content_type.to_string()))
 }
 
-impl From<Shown> for Payload {
-    fn from(shown: Shown) -> Payload {
+impl From<PayloadView> for Payload {
+    fn from(shown: PayloadView) -> Payload {
         let bytes = match (shown.payload, shown.payload_base64) {
             (Some(json), _) => json.bytes().into(),
             // A server sends base64; otherwise it was tampered with, and there is no payload.

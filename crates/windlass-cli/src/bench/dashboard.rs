@@ -58,11 +58,18 @@ const LISTS: [&str; 28] = [
 ];
 
 /// The other pages.
-const PAGES: [&str; 23] = [
+const PAGES: [&str; 30] = [
     "/",
     "/?range=30d",
     "/queues/media?range=30d&compare=week",
     "/errors",
+    "/types/kind.3?range=7d",
+    "/workers?sort=busy",
+    "/types?sort=failed",
+    "/schedules/new",
+    "/alerts/new",
+    "/queues/media/preview?max_running=1&max_running_per_key=1",
+    "/tenants/globex/preview?max_running=1",
     "/alerts",
     "/jobs/new",
     "/jobs/new?type=kind.3",

@@ -176,7 +176,7 @@ impl ServerClient {
     }
 
     /// Reads a whole list page by page: the response of `GET /kind`, and all items that were under `kind`.
-    async fn whole(&self, kind: &str) -> Result<(Fields, Vec<Box<RawValue>>), Failure> {
+    async fn read_all(&self, kind: &str) -> Result<(Fields, Vec<Box<RawValue>>), Failure> {
         let (mut all, mut cursor) = (Vec::new(), None::<String>);
         loop {
             let mut answer: Fields = self.ask(Call::get(&[kind]).query_if("cursor", cursor.as_ref())).await?;
@@ -190,12 +190,12 @@ impl ServerClient {
 
     /// All items of a list, `GET /kind`.
     pub(crate) async fn all<T: DeserializeOwned>(&self, kind: &str) -> Result<Vec<T>, Failure> {
-        Ok(read_each(kind, self.whole(kind).await?.1))
+        Ok(read_each(kind, self.read_all(kind).await?.1))
     }
 
     /// Like [`all`](ServerClient::all); with `--json` prints them as one response instead and returns None.
     pub(crate) async fn show_all<T: DeserializeOwned>(&self, kind: &str) -> anyhow::Result<Option<Vec<T>>> {
-        let (mut answer, items) = self.whole(kind).await?;
+        let (mut answer, items) = self.read_all(kind).await?;
         if self.is_json {
             answer.insert(kind.to_owned(), to_raw_value(&items)?);
             output::json(&answer)?;

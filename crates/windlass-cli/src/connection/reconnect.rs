@@ -84,11 +84,11 @@ fn is_away(failure: &Failure) -> bool {
 
 /// How often reads found the server unavailable since the last one that succeeded.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct RetryDeadline {
     tries: u32,
 }
 
-impl Patience {
+impl RetryDeadline {
     /// Unwraps the result of a read. If the server is unavailable, waits for a while and returns None: the caller reads
     /// again.
     pub(crate) async fn retry_while_away<T>(
@@ -125,7 +125,7 @@ pub(crate) struct JobEventStream<'a> {
     id: &'a str,
     /// None if the server has no stream available.
     events: Option<Followed<'a>>,
-    patience: Patience,
+    patience: RetryDeadline,
 }
 
 impl<'a> JobEventStream<'a> {
@@ -137,7 +137,7 @@ impl<'a> JobEventStream<'a> {
             Err(Failure::Refused(refusal)) if is_passing(&refusal) => None,
             Err(failure) => return Err(failure),
         };
-        Ok(JobEventStream { client, id, events, patience: Patience::default() })
+        Ok(JobEventStream { client, id, events, patience: RetryDeadline::default() })
     }
 
     /// Returns when the job changed or may have changed, at the latest after `at_most`.

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
+use std::process::ExitCode;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use windlass::job::JobState;
@@ -11,6 +12,7 @@ use super::color::{Colour, Paint};
 use super::escaped;
 use super::format::{Format, chosen, csv_line};
 use crate::error::Failure;
+use crate::exit_code::Exit;
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -114,6 +116,16 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Prints the table, or a note if it is empty.
+    pub(crate) fn print_or(&self, nothing: &str) -> anyhow::Result<ExitCode> {
+        if self.is_empty() {
+            super::note(nothing);
+        } else {
+            self.print()?;
+        }
+        Ok(Exit::Done.into())
+    }
+
     /// Whether there is no row.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -125,7 +137,7 @@ impl Table {
         let table = self.only(&chosen.columns)?;
         super::text(&match chosen.format {
             Format::Csv => table.csv(),
-            _ => table.render(room(), Paint::for_data()),
+            _ => table.render(terminal_width(), Paint::for_data()),
         })
     }
 
@@ -257,7 +269,7 @@ fn total(widths: &[Option<usize>]) -> usize {
 }
 
 /// The width for text; None if the output is not a terminal. `COLUMNS` takes precedence.
-pub(crate) fn room() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let given =
         std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|columns| *columns > 0);
     given.or_else(|| {

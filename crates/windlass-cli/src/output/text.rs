@@ -57,7 +57,7 @@ pub(crate) fn or_dash(value: Option<impl Display>) -> String {
 }
 
 /// A word of the API, such as an outcome or a mode.
-pub(crate) fn word(value: &impl Serialize) -> String {
+pub(crate) fn api_name(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -264,14 +264,14 @@ impl Command {
             Verb::Trigger => call.json(&EmptyBody {}),
             Verb::Job(JobAction::Suspend) => call.json(&SuspendBody { reason, ..SuspendBody::default() }),
             Verb::Job(JobAction::Redrive) | Verb::RetryAll => {
-                call.json(&RedriveBody { only_once: self.is_one_of_many(), ..RedriveBody::default() })
+                call.json(&RedriveBody { only_once: self.is_for_group(), ..RedriveBody::default() })
             }
             Verb::Resume(_) | Verb::Job(_) => call.json(&ReasonBody { reason }),
         }
     }
 
     /// Whether the question was about a group: a job of it that somebody retried meanwhile is left alone.
-    fn is_one_of_many(&self) -> bool {
+    fn is_for_group(&self) -> bool {
         self.question.starts_with("Retry ")
     }
 

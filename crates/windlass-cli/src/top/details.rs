@@ -12,7 +12,7 @@ use windlass_api::worker::Worker;
 
 use super::format::{age, count};
 use super::rows::FailureGroup;
-use crate::output::text::word;
+use crate::output::text::api_name;
 use crate::output::{escaped, raw};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,8 +151,8 @@ impl Details {
         let mut lines = vec![
             fact("when", crate::commands::manage::schedules::timing(schedule)),
             fact("job", format!("{} in queue {}", schedule.job.r#type, schedule.job.queue)),
-            fact("missed", word(&schedule.missed)),
-            fact("overlap", word(&schedule.overlap)),
+            fact("missed", api_name(&schedule.missed)),
+            fact("overlap", api_name(&schedule.overlap)),
             fact("submitted", count(schedule.submitted)),
         ];
         if let Some(pause) = &schedule.paused {
@@ -311,7 +311,7 @@ fn tried(attempt: &Attempt, now: Timestamp) -> Vec<Line> {
         (Some(start), None) => format!(" for {}", age(now.since(start.0))),
         _ => String::new(),
     };
-    let outcome = attempt.outcome.as_ref().map_or_else(|| "runs".to_owned(), word);
+    let outcome = attempt.outcome.as_ref().map_or_else(|| "runs".to_owned(), api_name);
     let label = format!("attempt {}", attempt.number);
     let mut lines = vec![fact(&label, format!("{outcome}{took}"))];
     lines.extend(attempt.error.as_ref().map(|error| error_line("", error.message.as_str())));

@@ -264,7 +264,7 @@ async fn poll(
     (mut hurry, shown): (watch::Receiver<u64>, watch::Receiver<Shown>),
     updates: mpsc::Sender<Update>,
 ) {
-    let mut lately = RecentFailures::default();
+    let mut recent = RecentFailures::default();
     let mut stored = StoredHistory::default();
     let mut pause = TOP_POLL_INTERVAL;
     loop {
@@ -272,7 +272,7 @@ async fn poll(
         let told = match read_snapshot(&client, pane).await {
             Ok(mut snapshot) => {
                 pause = TOP_POLL_INTERVAL;
-                lately.add(&client, &mut failures, &mut snapshot).await;
+                recent.add(&client, &mut failures, &mut snapshot).await;
                 snapshot.history = stored.read(&client, history).await;
                 Update::Polled(Box::new(snapshot))
             }

@@ -78,8 +78,8 @@ impl Rates {
 
     /// The current rate: the mean of the last few seconds, since single seconds vary.
     pub(super) fn now(&self, reading: Reading) -> f64 {
-        let lately: Vec<f64> = self.seconds.iter().rev().take(3).map(reading).collect();
-        if lately.is_empty() { 0.0 } else { lately.iter().sum::<f64>() / real(lately.len() as u64) }
+        let recent: Vec<f64> = self.seconds.iter().rev().take(3).map(reading).collect();
+        if recent.is_empty() { 0.0 } else { recent.iter().sum::<f64>() / real(recent.len() as u64) }
     }
 
     /// The last seconds, oldest first.

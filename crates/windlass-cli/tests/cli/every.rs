@@ -10,7 +10,7 @@ use crate::commands::{LOOKS, furnished};
 /// Commands that do something and print JSON. A word in capitals stands for a new object each time: `ID` a waiting job,
 /// `FINAL` a final one, `LINES` a file of jobs, `STORE` the served store, `COPY` a store that is not served, `BACKUP` its
 /// file, `NEW` a file that does not exist, `NAME` a schedule.
-const ACTIONS: [&[&str]; 44] = [
+const ACTIONS: [&[&str]; 45] = [
     &["submit", "a"],
     &["batch", "LINES"],
     &["show", "ID"],
@@ -47,6 +47,7 @@ const ACTIONS: [&[&str]; 44] = [
     &["stats", "--store", "STORE"],
     &["stats", "--range", "1h", "--type", "a", "--store", "STORE"],
     &["verify", "--store", "STORE"],
+    &["verify", "--repair", "--store", "STORE"],
     &["audit", "verify", "--store", "STORE"],
     &["backup", "--store", "STORE", "NEW"],
     &["restore", "BACKUP", "--store", "sqlite:NEW"],

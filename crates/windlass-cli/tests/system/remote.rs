@@ -1,5 +1,7 @@
 //! The very tests that the library's workers, handlers and contexts pass embedded, with a server in between.
 
+#[path = "../../../windlass/tests/it/worker/actions.rs"]
+mod actions;
 #[path = "../../../windlass/tests/it/worker/batch.rs"]
 mod batch;
 #[path = "../../../windlass/tests/it/worker/batch_collector.rs"]
@@ -20,8 +22,6 @@ mod harness;
 mod job_types;
 mod mirror;
 mod network;
-#[path = "../../../windlass/tests/it/worker/operations.rs"]
-mod operations;
 #[path = "../../../windlass/tests/it/worker/order.rs"]
 mod order;
 #[path = "../../../windlass/tests/it/worker/pause.rs"]

@@ -249,9 +249,10 @@ async fn a_chain_is_at_most_a_hundred_jobs_deep(t: &Fixture) {
         last = t.submit(if depth % 2 == 0 { after(&[last.id]) } else { after_any(&[last.id]) }).await;
         assert_eq!(last.depth, depth);
     }
-    for job in [after(&[last.id]), after_any(&[last.id])] {
+    for (job, field) in [(after(&[last.id]), "after"), (after_any(&[last.id]), "after_any")] {
         let error = t.refused(vec![once(), job]).await;
-        assert!(matches!(error, SubmitError::Invalid { index: 1, .. }), "{error}");
+        let SubmitError::Invalid { index, invalid } = error else { panic!("{error}") };
+        assert_eq!((index, invalid.field.as_str()), (1, field));
     }
 }
 

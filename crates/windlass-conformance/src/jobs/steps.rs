@@ -9,7 +9,7 @@ use windlass::error::{ActError, WorkError};
 use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
 use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
+use windlass::store::command::attempt_writes::{AttemptWrite, JobWrites, LeaseRef, Recorded};
 use windlass::store::command::claim::Claimed;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::redrive::Redrive;
@@ -27,6 +27,7 @@ tests!(
     a_redrive_from_a_step_keeps_the_steps_before_it,
     a_stale_hand_writes_nothing,
     notes_are_all_written_or_none,
+    notes_of_several_jobs_are_written_or_not_for_each,
     names_and_values_are_taken_up_to_their_limits,
     ten_thousand_checkpoints_are_kept_and_one_more_is_refused,
     checkpoints_of_a_job_have_a_total_size,
@@ -197,6 +198,42 @@ async fn notes_are_all_written_or_none(t: &Fixture) {
     let notes = vec![checkpoint("one", "1"), checkpoint("one", "2"), progress(50.0)];
     t.store.record(&t.me, lease_ref(&claimed), notes).await.unwrap();
     assert_eq!(t.checkpoints(claimed.job.id).await, [("one".to_owned(), "2".to_owned())]);
+}
+
+/// Model: steps
+async fn notes_of_several_jobs_are_written_or_not_for_each(t: &Fixture) {
+    let (worker, lost) = t.running(new_job("import")).await;
+    t.fail(worker, &lost, Failure::permanent("no", "no")).await;
+    t.submit(new_job("import")).await;
+    t.submit(new_job("import")).await;
+    let (one, two) = (t.claim_one(worker).await, t.claim_one(worker).await);
+    let of = |claimed: &Claimed, writes| {
+        let LeaseRef { job, fence, .. } = lease_ref(claimed);
+        JobWrites { job, fence, writes }
+    };
+    let nobody = JobWrites { job: JobId::from_bytes([7; 16]), ..of(&one, vec![checkpoint("a", "1")]) };
+    let all = vec![
+        of(&one, vec![checkpoint("a", "1"), checkpoint("b", "2")]),
+        of(&lost, vec![checkpoint("a", "1")]),
+        of(&two, vec![checkpoint("a", "1"), checkpoint("", "2")]),
+        nobody,
+        of(&two, vec![checkpoint("c", "3")]),
+        of(&one, vec![checkpoint("a", "4")]),
+    ];
+    let strangers = t.worker().await;
+    let stale = t.store.record_each(&t.me, strangers, all.clone()).await.unwrap();
+    assert!(!stale.contains(&Recorded::Saved), "{stale:?}");
+    let answers = t.store.record_each(&t.me, worker, all).await.unwrap();
+    assert!(matches!(&answers[2], Recorded::Rejected(invalid) if invalid.field == "step"), "{answers:?}");
+    let others = [&answers[0], &answers[1], &answers[3], &answers[4], &answers[5]];
+    let (saved, stale) = (&Recorded::Saved, &Recorded::Stale);
+    assert_eq!(others, [saved, stale, stale, saved, saved]);
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    assert_eq!(t.checkpoints(one.job.id).await, pairs(&[("a", "4"), ("b", "2")]));
+    assert_eq!(t.checkpoints(two.job.id).await, pairs(&[("c", "3")]));
+    assert_eq!(t.checkpoints(lost.job.id).await, []);
 }
 
 /// Model: steps

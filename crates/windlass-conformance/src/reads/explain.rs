@@ -1,7 +1,7 @@
 //! Why a job does not run: every reason at once, the first of them in the snapshot (Model: explained-waiting).
 
 use serde_json::json;
-use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, JobType, NewJob};
+use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, JobType, NewJob, Rate};
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
 use windlass::store::command::finish::Park;
@@ -27,6 +27,7 @@ tests!(
     a_concurrency_key_says_who_holds_it,
     a_job_without_a_free_slot_says_so,
     every_reason_is_told_at_once_and_the_first_is_why,
+    limits_are_told_beside_what_keeps_a_job_from_being_ready,
 );
 
 /// All reasons; the first one is in the snapshot too.
@@ -257,4 +258,20 @@ async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
     t.fail(other.worker, &claimed, Failure::temporary("busy")).await;
     t.store.pause(&t.me, PauseTarget::Gate, Pause::default()).await.unwrap();
     assert_eq!(codes(t, other.id).await, ["not_due", "gate_closed"]);
+}
+
+/// Model: explained-waiting, concurrency-limits. Not only once the job is ready: what would hold it back then is told before.
+async fn limits_are_told_beside_what_keeps_a_job_from_being_ready(t: &Fixture) {
+    let rate = Rate { count: 1, per: secs(3600) };
+    let settings = QueueSettings { max_running: Some(1), rate: Some(rate), ..QueueSettings::default() };
+    t.store.configure(&t.me, Settings::Queue(queue("default"), settings)).await.unwrap();
+    let budget = TenantSettings { budget_cents: Some(0), ..TenantSettings::default() };
+    let keyed = || NewJob { concurrency_key: Some("one".into()), ..new_job("report") };
+    t.running(keyed()).await;
+    t.store.configure(&t.me, Settings::Tenant(tenant("default"), budget)).await.unwrap();
+    let id = t.submit(NewJob { delay: Some(secs(60)), ..keyed() }).await.id;
+    let limits = ["max_running", "concurrency_key_held", "rate_limited", "over_quota"];
+    assert_eq!(codes(t, id).await, [&["not_due"][..], &limits].concat());
+    t.suspend(id).await;
+    assert_eq!(codes(t, id).await, [&["suspended", "not_due"][..], &limits].concat());
 }

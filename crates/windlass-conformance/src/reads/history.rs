@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::job::NewJob;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::query::history::{History, HistoryRequest, Part};
+use windlass::store::query::history::{History, HistoryRequest, HistorySubject};
 
 use crate::fixture::{Fixture, caller, new_job, queue, secs, tenant};
 
@@ -32,12 +32,12 @@ async fn pass(t: &Fixture, time: Duration) {
     }
 }
 
-async fn of(t: &Fixture, who: &Caller, part: Part, range: Duration) -> History {
+async fn of(t: &Fixture, who: &Caller, part: HistorySubject, range: Duration) -> History {
     t.store.history(who, HistoryRequest { part, range, until: None }).await.unwrap()
 }
 
 async fn submitted(t: &Fixture, range: Duration) -> u64 {
-    let history = of(t, &t.me, Part::All, range).await;
+    let history = of(t, &t.me, HistorySubject::All, range).await;
     let sum: u64 = history.points.iter().map(|point| point.counts.submitted).sum();
     assert_eq!(sum, history.total.counts.submitted, "the total is the sum of the points");
     sum
@@ -55,21 +55,21 @@ async fn what_happened_is_shown_by_the_minute_and_later_in_longer_periods(t: &Fi
     t.advance(secs(3));
     t.complete(worker, &claimed).await;
     settle(t).await;
-    let fresh = of(t, &t.me, Part::All, HOUR).await;
+    let fresh = of(t, &t.me, HistorySubject::All, HOUR).await;
     assert_eq!((fresh.step, fresh.points.len()), (secs(60), 60));
     assert_eq!(fresh.points[59].counts.completed, 1, "the newest point is the current minute");
     assert_eq!(fresh.previous, None);
     for (passed, range, step) in [(2, 6, secs(600)), (10, 24, secs(600)), (5 * 24, 7 * 24, HOUR)] {
         pass(t, HOUR * passed).await;
-        let history = of(t, &t.me, Part::All, HOUR * range).await;
+        let history = of(t, &t.me, HistorySubject::All, HOUR * range).await;
         assert_eq!((history.step, history.total.counts.completed), (step, 1), "{range} hours");
         assert!(history.total.counts.ran.percentile(1.0).is_some_and(|longest| longest >= secs(3)));
-        let mail = of(t, &t.me, Part::Queue(queue("default")), HOUR * range).await;
+        let mail = of(t, &t.me, HistorySubject::Queue(queue("default")), HOUR * range).await;
         assert_eq!(mail.total.counts.completed, 1);
-        let other = of(t, &t.me, Part::Queue(queue("other")), HOUR * range).await;
+        let other = of(t, &t.me, HistorySubject::Queue(queue("other")), HOUR * range).await;
         assert_eq!(other.total.counts.completed, 0);
     }
-    let today = of(t, &t.me, Part::All, DAY * 5).await;
+    let today = of(t, &t.me, HistorySubject::All, DAY * 5).await;
     assert_eq!(today.total.counts.completed, 0);
     assert_eq!(today.previous.map(|before| before.counts.completed), Some(1), "the five days before");
 }
@@ -107,11 +107,11 @@ async fn a_tenant_sees_its_own_statistics_over_time(t: &Fixture) {
     settle(t).await;
     let eve = caller("eve", Role::Viewer, "red");
     for range in [HOUR, DAY] {
-        let own = of(t, &eve, Part::All, range).await;
+        let own = of(t, &eve, HistorySubject::All, range).await;
         assert_eq!((own.total.counts.submitted, own.total.utilisation()), (2, None));
-        let queue = of(t, &eve, Part::Queue(queue("default")), range).await;
+        let queue = of(t, &eve, HistorySubject::Queue(queue("default")), range).await;
         assert_eq!(queue.total.counts.submitted, 2);
-        assert_eq!(of(t, &t.me, Part::All, range).await.total.counts.submitted, 4);
+        assert_eq!(of(t, &t.me, HistorySubject::All, range).await.total.counts.submitted, 4);
         pass(t, HOUR).await;
     }
 }
@@ -127,12 +127,12 @@ async fn depth_and_slots_are_sampled_once_a_minute(t: &Fixture) {
     roll_up(t).await;
     t.advance(secs(60));
     roll_up(t).await;
-    let point = of(t, &t.me, Part::All, HOUR).await.total;
+    let point = of(t, &t.me, HistorySubject::All, HOUR).await.total;
     assert_eq!((point.ready.samples, point.ready.max, point.ready.sum), (2, 3, 5));
     assert_eq!((point.running.max, point.running.sum), (1, 1));
     assert!(point.utilisation().is_some_and(|share| share > 0.0 && share < 1.0));
     pass(t, HOUR * 2).await;
-    let later = of(t, &t.me, Part::Queue(queue("default")), HOUR * 6).await.total;
+    let later = of(t, &t.me, HistorySubject::Queue(queue("default")), HOUR * 6).await.total;
     assert_eq!(later.ready.max, 3);
     assert!(later.ready.samples > 2 && later.slots.samples == 0);
 }
@@ -151,7 +151,7 @@ async fn statistics_are_dropped_after_a_month(t: &Fixture) {
         pass(t, HOUR).await;
     }
     let until = Some(t.now().minus(DAY * 33));
-    let old = HistoryRequest { part: Part::All, range: DAY, until };
+    let old = HistoryRequest { part: HistorySubject::All, range: DAY, until };
     assert_eq!(t.store.history(&t.me, old).await.unwrap().total.counts.submitted, 0);
     assert_eq!(submitted(t, DAY * 30).await, 3);
 }

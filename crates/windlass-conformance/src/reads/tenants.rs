@@ -12,6 +12,7 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::SubmitOptions;
@@ -98,7 +99,10 @@ async fn no_action_reaches_another_tenants_job(t: &Fixture) {
     for id in [live, ended, JobId::from_bytes([7; 16])] {
         for act in acts.clone() {
             assert_eq!(t.store.act(&eve, id, act.clone()).await, Err(ActError::NotFound(id)));
-            assert_eq!(t.store.act_strictly(&eve, id, act).await, Err(ActError::NotFound(id)));
+            assert_eq!(
+                t.store.act_with(&eve, id, act, ActOptions::strict()).await,
+                Err(ActError::NotFound(id))
+            );
         }
         assert_eq!(t.store.redrive(&eve, id, Redrive::default()).await, Err(ActError::NotFound(id)));
         assert_eq!(t.store.delete(&eve, id).await, Err(ActError::NotFound(id)));
@@ -163,12 +167,15 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
     let theirs = t.store.register(&robot, NewWorker::default()).await.unwrap().id;
     let everybodys = t.worker().await;
     let eve = stranger();
-    for worker in [theirs, everybodys] {
-        let refused = t.store.pause(&eve, PauseTarget::Worker(worker), Pause::default()).await;
-        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
+    for (worker, is_seen) in [(theirs, false), (everybodys, true)] {
+        let check = |refused: Result<bool, ActError>| match refused {
+            Err(ActError::NoSuchWorker(id)) => assert!(!is_seen && id == worker),
+            Err(ActError::Forbidden(_)) => assert!(is_seen),
+            other => panic!("{other:?}"),
+        };
+        check(t.store.pause(&eve, PauseTarget::Worker(worker), Pause::default()).await);
         t.store.pause(&t.me, PauseTarget::Worker(worker), Pause::default()).await.unwrap();
-        let refused = t.store.resume(&eve, PauseTarget::Worker(worker), None).await;
-        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
+        check(t.store.resume(&eve, PauseTarget::Worker(worker), None).await);
     }
     assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 2);
     let mine =

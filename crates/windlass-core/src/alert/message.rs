@@ -105,7 +105,7 @@ impl AlertMessage {
     /// One sentence for people.
     pub fn text(&self) -> String {
         let (name, scope) = (&self.alert, self.scope());
-        let value = self.value.map(|value| self.condition.told(value));
+        let value = self.value.map(|value| self.condition.describe(value));
         let now = value.map_or_else(String::new, |value| format!(": {value}"));
         match self.notice {
             AlertNotice::Firing => format!("Alert {name} is firing{now}{scope} (limit: {})", self.condition),
@@ -143,7 +143,7 @@ pub fn scope(queue: Option<&QueueName>, job_type: Option<&JobType>, tenant: Opti
 
 impl AlertCondition {
     /// The number that was compared, in words.
-    fn told(&self, value: AlertValue) -> String {
+    fn describe(&self, value: AlertValue) -> String {
         match self {
             AlertCondition::DeadLetters { within, .. } => {
                 let jobs = if value == AlertValue::Count(1) { "dead letter" } else { "dead letters" };

@@ -22,7 +22,34 @@ fn a_moment_is_read_from_text_and_from_the_machine() {
     let expected = Timestamp::from_millis(1_700_000_000_001);
     assert_eq!("2023-11-14T22:13:20.001Z".parse(), Ok(expected));
     assert_eq!("2023-11-15T00:13:20.001+02:00".parse(), Ok(expected));
+    assert_eq!("2023-11-14t22:13:20.001999999999z".parse(), Ok(expected));
+    assert_eq!("2023-11-14 12:43:20.001-09:30".parse(), Ok(expected));
     assert_eq!("0001-01-01T00:00:00Z".parse(), Ok(Timestamp::MIN));
+    for last in ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59-23:59"] {
+        assert_eq!(last.parse(), Ok(Timestamp::MAX));
+    }
+    let others = [
+        "2030-01-31",
+        "2030-01-31T12:00Z",
+        "20300131T120000Z",
+        "2030-01-31T12:00:00",
+        "2030-01-31T12:00:00+24:00",
+        "2030-01-31T12:00:00+01:60",
+        "2030-01-31T12:00:00+0100",
+        "2030-01-31T12:00:00+01",
+        "2030-01-31T12:00:00.Z",
+        "2030-01-31T12:00:00Z[UTC]",
+        "2030-02-30T12:00:00Z",
+        "2030-01-31T25:00:00Z",
+        "+002030-01-31T12:00:00Z",
+        "2030-01-31T12:00:00,5Z",
+        "２030-01-31T12:00:00Z",
+        "2030-01-31T12:00:00Zé",
+        "",
+    ];
+    for other in others {
+        assert!(other.parse::<Timestamp>().is_err(), "{other}");
+    }
     assert!(
         matches!("yesterday".parse::<Timestamp>(), Err(FieldProblem::Unknown { value, .. }) if value == "yesterday")
     );

@@ -133,9 +133,9 @@ pub enum OpenError {
         /// The last acknowledged commit.
         last_acknowledged: u64,
     },
-    /// The database file is missing, but files that belong to it exist.
+    /// The database file is missing or empty, but files that belong to it exist.
     #[error(
-        "the database `{path}` is missing, but `{found}` is still there ({commits} commits were acknowledged): put the \
+        "the database `{path}` is missing or empty, but `{found}` is still there ({commits} commits were acknowledged): put the \
          database or a backup back; to start with an empty store, delete the files whose names begin with `{path}-`"
     )]
     DatabaseMissing {

@@ -339,6 +339,14 @@ impl ChildGroup {
         self.decided
     }
 
+    /// Takes over the numbers of a recount, and decides the group if they do.
+    pub fn recounted(&mut self, open: u32, completed: u32) {
+        (self.open, self.completed) = (open, completed);
+        if self.decided.is_none() {
+            self.decided = self.decision();
+        }
+    }
+
     fn decision(&self) -> Option<Decided> {
         let bad = self.total - self.open - self.completed;
         match self.strategy {

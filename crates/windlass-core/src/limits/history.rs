@@ -21,3 +21,13 @@ pub const HISTORY_RANGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 pub const HISTORY_RANGE_MIN: Duration = Duration::from_secs(5 * 60);
 /// Points of one answer at most: more cannot be told apart in a chart.
 pub const HISTORY_POINTS_MAX: i64 = 180;
+/// Errors whose statistics are kept for a tenant, and for all tenants together: those that were seen last.
+pub const ERRORS_KEPT: usize = 50;
+/// Types and versions that are kept of an error: those that were seen last.
+pub const ERROR_NAMES_MAX: usize = 8;
+/// Hours for which errors are counted by the hour.
+pub const ERROR_HOURS_KEPT: i64 = 48;
+/// Days for which errors are counted by the day; an error that was not seen for so long is forgotten.
+pub const ERROR_DAYS_KEPT: i64 = 31;
+/// Documents of errors by the minute that are read at once: one for each lane that failed in a minute.
+pub const ERROR_MINUTES_READ_MAX: usize = 10_000;

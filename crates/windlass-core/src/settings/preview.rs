@@ -1,6 +1,9 @@
 //! What a limit would have held back: an estimate from the statistics of past minutes. It spreads the starts of a minute
-//! evenly, and takes every run to be as long as the mean; bursts within a minute are not seen.
+//! evenly, and takes every run to be as long as the mean; bursts within a minute are not seen. Of a key there are no
+//! statistics: its runs are played again, each as long as it was.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use super::Rate;
@@ -31,7 +34,65 @@ pub struct LimitPreview {
     pub longest: Option<Duration>,
 }
 
+impl LimitPreview {
+    /// Adds what the same limit would have done to other starts.
+    pub fn merge(&mut self, other: &LimitPreview) {
+        self.started += other.started;
+        self.delayed += other.delayed;
+        self.waiting += other.waiting;
+        self.longest = self.longest.zip(other.longest).map(|(one, two)| one.max(two));
+    }
+}
+
+/// A past run, in milliseconds since any moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PastRun {
+    /// When it started.
+    pub started: u64,
+    /// How long it took.
+    pub length: u64,
+}
+
 impl ProposedLimit {
+    /// The effect on the runs of one key, in any order, up to the moment `end`.
+    pub fn preview_key(&self, runs: &mut [PastRun], end: u64) -> LimitPreview {
+        runs.sort_unstable();
+        let mut preview = LimitPreview {
+            started: runs.len() as u64,
+            longest: Some(Duration::ZERO),
+            ..LimitPreview::default()
+        };
+        let is_shut = self.max_running == Some(0) || self.rate.is_some_and(|rate| rate.count == 0);
+        if is_shut {
+            let started = preview.started;
+            return LimitPreview { delayed: started, waiting: started, longest: None, ..preview };
+        }
+        let slots = self.max_running.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        // When each slot is free again, and when the rate's allowance would be full again, in millionths.
+        let (mut busy, mut full_at) = (BinaryHeap::new(), 0_u128);
+        for run in runs {
+            let mut start = run.started;
+            if slots.is_some_and(|slots| busy.len() >= slots)
+                && let Some(Reverse(free)) = busy.pop()
+            {
+                start = start.max(free);
+            }
+            if let Some(rate) = self.rate {
+                let per = rate.per.as_millis() * 1_000_000;
+                let one = per / u128::from(rate.count);
+                let allowed = full_at.saturating_sub(per - one).div_ceil(1_000_000);
+                start = start.max(u64::try_from(allowed).unwrap_or(u64::MAX));
+                full_at = full_at.max(u128::from(start) * 1_000_000) + one;
+            }
+            busy.push(Reverse(start.saturating_add(run.length)));
+            let late = Duration::from_millis(start - run.started);
+            preview.delayed += u64::from(!late.is_zero());
+            preview.waiting += u64::from(start > end);
+            preview.longest = preview.longest.max(Some(late));
+        }
+        preview
+    }
+
     /// Starts per minute that it allows, in thousandths; `None` if it does not limit them.
     fn capacity(&self, mean_run: Option<Duration>) -> Option<u128> {
         let by_rate = self.rate.map(|rate| {
@@ -82,6 +143,29 @@ mod tests {
 
     fn rate(count: u64, per: Duration) -> ProposedLimit {
         ProposedLimit { rate: Some(Rate::new(count, per)), ..ProposedLimit::default() }
+    }
+
+    #[test]
+    fn runs_of_a_key_are_played_again() {
+        let run = |started: u64, length: u64| PastRun { started: started * 1_000, length: length * 1_000 };
+        let mut runs = [run(2, 10), run(0, 10), run(1, 10), run(100, 1)];
+        let one = ProposedLimit { max_running: Some(1), rate: None };
+        let held = one.preview_key(&mut runs, 15_000);
+        assert_eq!((held.started, held.delayed, held.longest), (4, 2, Some(SECOND * 18)));
+        assert_eq!(held.waiting, 2, "one that starts after 20 s, and the one after 100 s");
+        let two = ProposedLimit { max_running: Some(2), rate: None };
+        assert_eq!(two.preview_key(&mut runs, 200_000).longest, Some(SECOND * 8));
+        assert_eq!(ProposedLimit::default().preview_key(&mut runs, 200_000).delayed, 0);
+        // Two at once, then one in five seconds.
+        let held = rate(2, SECOND * 10).preview_key(&mut runs, 200_000);
+        assert_eq!((held.delayed, held.longest), (1, Some(SECOND * 3)));
+        let shut = ProposedLimit { max_running: Some(0), rate: None }.preview_key(&mut runs, 200_000);
+        assert_eq!((shut.delayed, shut.waiting, shut.longest), (4, 4, None));
+        let mut sum = held;
+        sum.merge(&shut);
+        assert_eq!((sum.started, sum.delayed, sum.longest), (8, 5, None));
+        let vast = ProposedLimit { max_running: Some(u64::MAX), rate: Some(Rate::new(u64::MAX, SECOND)) };
+        assert_eq!(vast.preview_key(&mut [PastRun { started: u64::MAX, length: u64::MAX }], 0).delayed, 0);
     }
 
     #[test]

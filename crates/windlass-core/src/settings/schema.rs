@@ -144,7 +144,7 @@ impl Compiled {
     fn new(json: &Value) -> Result<Compiled, String> {
         let graph = Graph::of(json)?;
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
-        compiler.use_loader(Box::new(Nothing));
+        compiler.use_loader(Box::new(NoExternalSchemas));
         let opposite = json!({"not": {"$ref": ADDRESS}});
         for (address, json) in [(ADDRESS, json.clone()), (OPPOSITE, opposite)] {
             compiler.add_resource(address, json).map_err(|error| error.to_string())?;
@@ -212,9 +212,9 @@ fn depth(value: &Value, max: usize) -> usize {
 }
 
 /// Loads nothing: what a payload must look like is not decided by another server or a file.
-struct Nothing;
+struct NoExternalSchemas;
 
-impl UrlLoader for Nothing {
+impl UrlLoader for NoExternalSchemas {
     fn load(&self, url: &str) -> Result<Value, Box<dyn std::error::Error>> {
         Err(format!("{url} is outside of the schema").into())
     }

@@ -109,16 +109,16 @@ impl Program {
             unreachable!("all three pipes were requested, and nothing else takes them")
         };
         let output = Arc::new(Output::new(self.conduct.result_bytes_max));
-        let notebook = Arc::new(SharedLogBuffer::default());
+        let buffer = Arc::new(SharedLogBuffer::default());
         let feeding = tokio::spawn(feed(stdin, cx.payload().bytes.clone()));
         let mut hearing = tokio::spawn({
-            let (output, notebook) = (output.clone(), notebook.clone());
-            async move { tokio::join!(output.read(stdout), notebook.listen(stderr)) }
+            let (output, buffer) = (output.clone(), buffer.clone());
+            async move { tokio::join!(output.read(stdout), buffer.listen(stderr)) }
         });
         let ended = CancellationToken::new();
         let sending = tokio::spawn({
-            let (cx, notebook, ended) = (cx.clone(), notebook.clone(), ended.clone());
-            async move { notebook.send(&cx, &ended).await }
+            let (cx, buffer, ended) = (cx.clone(), buffer.clone(), ended.clone());
+            async move { buffer.send(&cx, &ended).await }
         });
         let cause = self.supervise(cx, &mut process, left).await;
         let exit = process.reap().await?;
@@ -137,12 +137,12 @@ impl Program {
             // It only ends.
             let _ = sending.await;
             if !cause.is_some_and(Cause::is_cut_off) {
-                notebook.finish(cx).await;
+                buffer.finish(cx).await;
             }
         };
         // The outcome must not be lost because of the log.
         let _finished_or_not = tokio::time::timeout(limits::PROGRAM_NOTES_TIME_MAX, finishing).await;
-        let words = notebook.last_words();
+        let words = buffer.last_words();
         cx.cost(words.cost_cents);
         Ok((exit, judge(exit, cause, output.answer(), &words, self.conduct.result_bytes_max)))
     }

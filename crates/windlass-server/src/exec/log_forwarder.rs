@@ -200,29 +200,29 @@ mod tests {
     use super::*;
 
     async fn heard(text: &str) -> SharedLogBuffer {
-        let notebook = SharedLogBuffer::default();
-        notebook.listen(text.as_bytes()).await;
-        notebook
+        let buffer = SharedLogBuffer::default();
+        buffer.listen(text.as_bytes()).await;
+        buffer
     }
 
     #[tokio::test]
     async fn lines_are_for_the_log_and_instructions_are_not() {
         let said = "one\nwindlass:progress 10 begun\nwindlass:retry-after 9s\ntwo\nwindlass:progress 20\nwindlass:cost 3";
-        let notebook = heard(said).await;
-        let batch = notebook.lock().take(false);
+        let buffer = heard(said).await;
+        let batch = buffer.lock().take(false);
         assert_eq!(batch.lines, ["one", "two"]);
         assert_eq!(batch.progress, Some(Progress { percent: 20.0, message: None }));
-        let words = notebook.last_words();
+        let words = buffer.last_words();
         assert_eq!((words.text.as_str(), words.cost_cents), ("one\ntwo", 3));
         assert_eq!(words.retry_after, Some(Duration::from_secs(9)));
-        assert_eq!(notebook.lock().take(true), Batch::default());
+        assert_eq!(buffer.lock().take(true), Batch::default());
     }
 
     #[tokio::test]
     async fn too_many_lines_at_once_lose_their_middle_and_the_log_says_how_many() {
         let said = (0..5_000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
-        let notebook = heard(&said).await;
-        let batch = notebook.lock().take(false);
+        let buffer = heard(&said).await;
+        let batch = buffer.lock().take(false);
         assert!(batch.lines.len() <= windlass::limits::LOG_LINES_PER_CALL_MAX);
         assert_eq!((batch.lines[0].as_str(), batch.lines.last().unwrap().as_str()), ("line 0", "line 4999"));
         let gone = 5_000 - limits::PROGRAM_LINES_PER_CALL - LAST_LINES;
@@ -231,16 +231,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_attempt_that_has_said_all_it_may_is_heard_again_only_at_its_end() {
-        let notebook = SharedLogBuffer::default();
+        let buffer = SharedLogBuffer::default();
         let line = format!("{}\n", "x".repeat(1_000));
         let mut sent = 0;
         for _ in 0..200 {
-            notebook.listen(line.repeat(200).as_bytes()).await;
-            sent += notebook.lock().take(false).lines.iter().map(String::len).sum::<usize>();
+            buffer.listen(line.repeat(200).as_bytes()).await;
+            sent += buffer.lock().take(false).lines.iter().map(String::len).sum::<usize>();
         }
         assert!(sent <= limits::PROGRAM_LOG_BYTES_MAX + 300_000, "{sent}");
-        assert_eq!(notebook.lock().take(false), Batch::default());
-        let last = notebook.lock().take(true).lines;
+        assert_eq!(buffer.lock().take(false), Batch::default());
+        let last = buffer.lock().take(true).lines;
         assert_eq!(last.len(), LAST_LINES + 1);
         assert!(last[0].ends_with("lines left out"), "{}", last[0]);
     }

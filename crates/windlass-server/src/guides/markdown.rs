@@ -123,7 +123,12 @@ impl Writer<'_> {
                 vec![Event::Html(format!("<a href=\"{}\">Picture: ", escaped(&to)).into())]
             }
             Event::End(TagEnd::Image) => vec![Event::Html("</a>".into())],
-            Event::Start(Tag::Table(_)) => vec![Event::Html("<div class=\"scroll\">".into()), event.clone()],
+            // What can be scrolled can be reached by keyboard.
+            Event::Start(Tag::CodeBlock(_)) => vec![Event::Html("<pre tabindex=\"0\"><code>".into())],
+            Event::End(TagEnd::CodeBlock) => vec![Event::Html("</code></pre>\n".into())],
+            Event::Start(Tag::Table(_)) => {
+                vec![Event::Html("<div class=\"scroll\" tabindex=\"0\">".into()), event.clone()]
+            }
             Event::End(TagEnd::Table) => vec![event.clone(), Event::Html("</div>\n".into())],
             other => vec![other.clone()],
         }

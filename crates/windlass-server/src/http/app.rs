@@ -16,7 +16,7 @@ use super::request::body_budget::BodyBudget;
 use super::request::connection_slots::ConnectionSlots;
 use super::request::key_guess_limit::Guesses;
 use super::request::rate_limit::RequestRates;
-use super::routes::metrics::RouteCounter;
+use super::routes::metrics::requests::RouteCounter;
 use crate::limits;
 use crate::server::Peer;
 

@@ -104,6 +104,7 @@ fn tags() -> Value {
         ("claims", "Take jobs to run."),
         ("heartbeats", "Keep jobs that run, and learn when to stop."),
         ("outcomes", "Report how attempts ended."),
+        ("checkpoints", "Save steps of several running jobs at once."),
         ("queues", "Counts, pauses and settings of queues."),
         ("types", "Counts and settings of job types."),
         ("tenants", "Counts, budgets and settings of tenants."),

@@ -13,7 +13,7 @@ use super::openapi::query_names;
 use super::request::access::Access;
 use super::request::json::BytesMax;
 use super::request::middleware::{RouteGuard, guard};
-use super::routes::metrics::RouteCounter;
+use super::routes::metrics::requests::RouteCounter;
 use super::schema::{Described, Shape};
 use crate::limits;
 

@@ -75,7 +75,7 @@ impl Shape {
 }
 
 /// One argument of a handler.
-pub(crate) trait Part {
+pub(crate) trait ArgumentSchema {
     /// Adds its part to the shape.
     fn describe(shape: &mut Shape);
 }
@@ -88,7 +88,7 @@ pub(crate) trait Reply {
 
 macro_rules! parts {
     ($($part:ty => $($refusal:ident),*;)*) => {$(
-        impl Part for $part {
+        impl ArgumentSchema for $part {
             fn describe(shape: &mut Shape) {
                 shape.refusals.extend::<[StatusCode; _]>([$(StatusCode::$refusal),*]);
             }
@@ -113,18 +113,18 @@ parts! {
     AlertPath => NOT_FOUND, UNPROCESSABLE_ENTITY;
 }
 
-impl<T> Part for Extension<T> {
+impl<T> ArgumentSchema for Extension<T> {
     fn describe(_: &mut Shape) {}
 }
 
-impl<T: JsonSchema> Part for Query<T> {
+impl<T: JsonSchema> ArgumentSchema for Query<T> {
     fn describe(shape: &mut Shape) {
         shape.query = Some(schema_of::<T>);
         shape.refusals.push(StatusCode::UNPROCESSABLE_ENTITY);
     }
 }
 
-impl<T: JsonSchema> Part for Body<T> {
+impl<T: JsonSchema> ArgumentSchema for Body<T> {
     fn describe(shape: &mut Shape) {
         shape.body = Some(schema_of::<T>);
         shape.refusals.extend([
@@ -148,7 +148,7 @@ macro_rules! described {
             F: Fn($($argument),*) -> Answer,
             Answer: Future<Output = Result<R, ApiError>>,
             R: Reply,
-            $($argument: Part,)*
+            $($argument: ArgumentSchema,)*
         {
             fn shape() -> Shape {
                 let mut shape = Shape::default();

@@ -57,16 +57,16 @@ pub(super) async fn answer_until<T>(
 
 async fn answer(stream: TcpStream, tls: Option<TlsAcceptor>, waits_for: &'static str) {
     match tls {
-        None => speak(stream, waits_for).await,
+        None => answer_starting(stream, waits_for).await,
         Some(tls) => {
             if let Ok(stream) = tls.accept(stream).await {
-                speak(stream, waits_for).await;
+                answer_starting(stream, waits_for).await;
             }
         }
     }
 }
 
-async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin, waits_for: &'static str) {
+async fn answer_starting(stream: impl AsyncRead + AsyncWrite + Unpin, waits_for: &'static str) {
     let service = service_fn(move |request| async move { Ok::<_, Infallible>(respond(&request, waits_for)) });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

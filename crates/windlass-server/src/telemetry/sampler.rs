@@ -29,7 +29,7 @@ impl Sampler {
         let share = match rule {
             "always_on" => 1.0,
             "always_off" => 0.0,
-            "traceidratio" => argument.map_or(Ok(1.0), share)?,
+            "traceidratio" => argument.map_or(Ok(1.0), parse_ratio)?,
             _ => anyhow::bail!(
                 "OTEL_TRACES_SAMPLER is {name}; known are always_on, always_off and traceidratio, also with \
                  parentbased_ before them"
@@ -50,7 +50,7 @@ impl Sampler {
     }
 }
 
-fn share(text: &str) -> anyhow::Result<f64> {
+fn parse_ratio(text: &str) -> anyhow::Result<f64> {
     let wrong = || format!("OTEL_TRACES_SAMPLER_ARG is {text}, not a number from 0 to 1");
     let share: f64 = text.trim().parse().with_context(wrong)?;
     anyhow::ensure!((0.0..=1.0).contains(&share), wrong());

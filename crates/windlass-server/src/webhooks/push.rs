@@ -54,13 +54,13 @@ struct Runner {
 /// Pushes the jobs of all queues with a target until `shutdown` completes; changes of targets apply within a second.
 pub async fn run(store: Store, client: WebhookClient, shutdown: impl Future<Output = ()>) {
     let signing = SigningKeys::new(store.clone());
-    let desk = PushContext { store, client, signing, targets: Arc::default() };
+    let context = PushContext { store, client, signing, targets: Arc::default() };
     let mut runners: BTreeMap<PushKey, Runner> = BTreeMap::new();
     let mut tasks = JoinSet::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
-        match desk.store.push_targets().await {
-            Ok(targets) => desk.follow(targets, &mut runners, &mut tasks),
+        match context.store.push_targets().await {
+            Ok(targets) => context.follow(targets, &mut runners, &mut tasks),
             Err(error) => tracing::warn!(%error, "cannot read push targets, retrying"),
         }
         while tasks.try_join_next().is_some() {}
@@ -109,7 +109,7 @@ impl PushContext {
         let caller = Caller { kind: "system", ..Caller::new("windlass.push", role, tenant.clone()) };
         let client = Client::from_store_without_maintenance(self.store.clone()).as_caller(caller);
         while !stop.is_cancelled() {
-            let (desk, of) = (self.clone(), whose.clone());
+            let (context, of) = (self.clone(), whose.clone());
             let worker = Worker::new(&client)
                 .name(&shown)
                 .version(env!("CARGO_PKG_VERSION"))
@@ -117,8 +117,8 @@ impl PushContext {
                 .drain(limits::CALL_DRAIN_MAX)
                 .grace(limits::CALL_GRACE)
                 .handle_any(move |cx| {
-                    let (desk, of) = (desk.clone(), of.clone());
-                    async move { desk.push(&of, &cx).await }
+                    let (context, of) = (context.clone(), of.clone());
+                    async move { context.push(&of, &cx).await }
                 });
             if let Err(error) = worker.run_until(stop.cancelled()).await {
                 tracing::error!(%error, queue = %name, "push worker failed, restarting");

@@ -28,7 +28,7 @@ const CONTRACT: &str = "
     POST /jobs/{id}/signals/{name}; POST /jobs/{id}/tokens; GET /jobs/{id}/attempts; GET POST /jobs/{id}/checkpoints; GET /jobs/{id}/events;
     GET POST /jobs/{id}/children; GET /jobs/{id}/logs; GET POST /jobs/{id}/stream; GET /jobs/{id}/result; GET /jobs/{id}/graph; GET /jobs/{id}/explain;
     PUT /jobs/{id}/checkpoints/{name}; GET POST /workers; DELETE /workers/{id}; POST /workers/{id}/pause;
-    POST /workers/{id}/resume; POST /claims; POST /heartbeats; POST /outcomes; GET /queues; GET PUT /queues/{queue};
+    POST /workers/{id}/resume; POST /claims; POST /heartbeats; POST /outcomes; POST /checkpoints; GET /queues; GET PUT /queues/{queue};
     POST /queues/{queue}/pause; POST /queues/{queue}/resume; GET /gate; POST /gate/offline; POST /gate/online;
     GET /clock; POST /clock/accept; GET PUT /retention;
     GET /tenants; GET PUT /tenants/{tenant}; GET /types; GET PUT /types/{type}; GET /schedules; GET PUT DELETE /schedules/{schedule};

@@ -9,14 +9,16 @@ mod fixture;
 mod jobs;
 mod mcp;
 mod metrics;
-mod operations;
 mod output;
+mod pauses;
 mod payload;
 mod permission_matrix;
 mod requests;
 mod schedules;
+mod settings;
 mod slow;
-mod work;
+mod stats;
+mod worker_protocol;
 
 /// The engine behind the servers of this run.
 const ENGINE: fixture::Engine = fixture::Engine::Sqlite;

@@ -161,6 +161,7 @@ impl Route {
             "/claims",
             "/heartbeats",
             "/outcomes",
+            "/checkpoints",
         ];
         // Putting a schedule or an alert in place makes one of the caller's own.
         named.iter().any(|start| self.below().starts_with(start)) && self.method != "PUT"
@@ -209,7 +210,7 @@ impl Route {
             ("POST", "/jobs/{id}/stream") => json!({"fence": 1, "worker_id": worker, "chunks": ["a"]}),
             ("PUT", "/jobs/{id}/checkpoints/{name}") => json!({"fence": 1, "worker_id": worker, "value": 1}),
             ("POST", "/claims") => json!({"worker_id": worker, "types": ["none"]}),
-            ("POST", "/heartbeats") => json!({"worker_id": worker, "jobs": []}),
+            ("POST", "/heartbeats" | "/checkpoints") => json!({"worker_id": worker, "jobs": []}),
             ("POST", "/outcomes") => json!({"worker_id": worker, "outcomes": []}),
             ("PUT", "/schedules/{schedule}") => json!({"cron": "0 0 * * *", "job": {"type": "a"}}),
             ("PUT", "/alerts/{alert}") => json!({"condition": "dead_letters", "url": "https://example.com/"}),

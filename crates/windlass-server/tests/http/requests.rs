@@ -161,6 +161,41 @@ async fn a_body_that_is_no_json_or_does_not_fit_is_refused() {
 }
 
 /// Model: payload. What is over the limit is 413, however it is sent.
+/// A value of the wrong kind is 422, wherever it is; what is not JSON is 400, whatever else is wrong with it.
+#[tokio::test]
+async fn json_of_the_wrong_kind_is_told_from_what_is_no_json() {
+    let t = Fixture::new().await;
+    let cases = [
+        ("POST", "/queues/mail/pause", "mode"),
+        ("POST", "/workers", "concurrency"),
+        ("POST", "/jobs/bulk", "action"),
+        ("POST", "/jobs", "delay"),
+        ("PUT", "/queues/mail", "fair_by"),
+        ("PUT", "/queues/mail", "audit"),
+        ("PUT", "/schedules/nightly", "missed"),
+        ("PUT", "/schedules/nightly", "overlap"),
+        ("PUT", "/types/report", "priority"),
+        ("POST", "/keys", "role"),
+    ];
+    for (method, path, field) in cases {
+        for value in ["-1.5", "[]", "{}", "true", "1e999"] {
+            let sent = |text: String| t.request(method, path).body(text);
+            let answer = sent(format!(r#"{{"{field}": {value}}}"#)).send().await;
+            assert_refused(&answer, 422, "invalid_value", Some(field));
+            for text in [format!(r#"{{"{field}": {value}"#), format!(r#"{{"{field}": {value}, "x":}}"#)] {
+                assert_refused(&sent(text).send().await, 400, "not_json", None);
+            }
+        }
+    }
+    let cancelled = format!("/jobs/{}", t.submit(json!({"type": "report"})).await);
+    t.post(&format!("{cancelled}/cancel"), json!({})).await;
+    let nulls = json!({"reset_checkpoints": null, "only_once": null, "from_step": null});
+    assert_eq!(t.post(&format!("{cancelled}/redrive"), nulls).await.status, 201);
+    let nulls = json!({"action": "cancel", "filter": {"type": "none"}, "dry_run": null, "reason": null});
+    assert_eq!(t.post("/jobs/bulk", nulls).await.status, 200);
+    assert_eq!(t.post("/queues/mail/resume", json!({"jobs": null, "reason": null})).await.status, 200);
+}
+
 #[tokio::test]
 async fn a_body_over_its_limit_is_refused_before_it_is_kept() {
     let t = Fixture::new().await;

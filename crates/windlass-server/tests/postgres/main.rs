@@ -11,14 +11,18 @@ mod fixture;
 mod jobs;
 #[path = "../http/metrics.rs"]
 mod metrics;
-#[path = "../http/operations.rs"]
-mod operations;
 #[path = "../http/output.rs"]
 mod output;
+#[path = "../http/pauses.rs"]
+mod pauses;
 #[path = "../http/schedules.rs"]
 mod schedules;
-#[path = "../http/work.rs"]
-mod work;
+#[path = "../http/settings.rs"]
+mod settings;
+#[path = "../http/stats.rs"]
+mod stats;
+#[path = "../http/worker_protocol.rs"]
+mod worker_protocol;
 
 /// The engine behind the servers of this run.
 const ENGINE: fixture::Engine = fixture::Engine::Postgres;

@@ -24,19 +24,19 @@ const PAYLOAD: usize = 101;
 const BREATH: Duration = Duration::from_millis(3);
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Nothing {
+pub(super) struct NoopJob {
     data: String,
 }
 
-impl Nothing {
+impl NoopJob {
     /// A job whose payload has this size in bytes.
-    pub(super) fn of_size(payload: usize) -> Nothing {
+    pub(super) fn of_size(payload: usize) -> NoopJob {
         // `{"data":""}` is the rest.
-        Nothing { data: "x".repeat(payload.saturating_sub(11)) }
+        NoopJob { data: "x".repeat(payload.saturating_sub(11)) }
     }
 }
 
-impl Job for Nothing {
+impl Job for NoopJob {
     const TYPE: &'static str = NOTHING;
     type Output = ();
 
@@ -54,7 +54,7 @@ pub(super) struct Seen {
 }
 
 pub(super) async fn nothing(
-    _job: Nothing,
+    _job: NoopJob,
     State(seen): State<Arc<Seen>>,
 ) -> Result<(), std::convert::Infallible> {
     if seen.count.fetch_add(1, Ordering::Relaxed) + 1 == seen.wanted.load(Ordering::Relaxed) {
@@ -80,7 +80,7 @@ pub struct Plan {
 /// it is measured.
 pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
     let client = Client::open(address).await?;
-    let job = Nothing::of_size(PAYLOAD);
+    let job = NoopJob::of_size(PAYLOAD);
     for _ in 0..plan.jobs / 1_000 {
         client.submit_all(vec![job.clone(); 1_000]).await?;
     }
@@ -136,7 +136,7 @@ pub async fn drain_by<W>(
     start: impl FnOnce() -> anyhow::Result<W>,
 ) -> anyhow::Result<Figure> {
     let client = Client::open(address).await?;
-    let job = Nothing::of_size(PAYLOAD);
+    let job = NoopJob::of_size(PAYLOAD);
     for _ in 0..jobs / 1_000 {
         client.submit_all(vec![job.clone(); 1_000]).await?;
     }
@@ -170,7 +170,7 @@ pub(super) async fn open_jobs_of(client: &Client, queue: &str) -> anyhow::Result
     Ok(usize::try_from(open)?)
 }
 
-async fn pick_up(client: &Client, seen: &Seen, job: &Nothing, rounds: usize) -> anyhow::Result<Times> {
+async fn pick_up(client: &Client, seen: &Seen, job: &NoopJob, rounds: usize) -> anyhow::Result<Times> {
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         tokio::time::sleep(BREATH).await;

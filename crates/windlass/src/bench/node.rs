@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::figure::rate;
-use super::handlers::{Nothing, PROGRESS_EVERY, QUEUE, Seen, nothing, open_jobs, open_jobs_of};
+use super::handlers::{NoopJob, PROGRESS_EVERY, QUEUE, Seen, nothing, open_jobs, open_jobs_of};
 use super::plain::PlainConnection;
 use crate::client::{Client, Job, JobDefaults};
 use crate::clock::{Stopwatch, machine_time};
@@ -126,7 +126,7 @@ impl Node {
         let watch = Stopwatch::start();
         let mut tasks = Vec::with_capacity(callers);
         for _ in 0..callers {
-            let (client, job) = (self.client.clone(), Nothing::of_size(payload));
+            let (client, job) = (self.client.clone(), NoopJob::of_size(payload));
             tasks.push(tokio::spawn(async move {
                 let mut measured = Measured::default();
                 while watch.elapsed() < time {
@@ -243,7 +243,7 @@ impl Coordinator {
         self.client.api().pause(self.client.caller(), queue, Pause::default()).await?;
         let missing = backlog.saturating_sub(open_jobs(&self.client).await?);
         for _ in 0..missing.div_ceil(BATCH) {
-            self.client.submit_all(vec![Nothing::of_size(payload); BATCH]).await?;
+            self.client.submit_all(vec![NoopJob::of_size(payload); BATCH]).await?;
         }
         Ok(())
     }

@@ -297,9 +297,9 @@ impl<J: Job> Submit<J> {
     /// # Errors
     /// [`SubmitError`] names the field, value and limit. Checks that need the database fail when the statement is
     /// executed.
-    pub fn into_sql(self) -> Result<crate::store::engines::postgres::SqlStatement, SubmitError> {
+    pub fn submit_sql(self) -> Result<crate::store::engines::postgres::SqlStatement, SubmitError> {
         let new = self.builder.into_new().map_err(|invalid| SubmitError::Invalid { index: 0, invalid })?;
-        self.client.local("into_sql")?.sql_call(self.client.caller(), &new, self.options)
+        self.client.local("submit_sql")?.submit_sql(self.client.caller(), &new, self.options)
     }
 }
 

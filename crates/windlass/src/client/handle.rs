@@ -152,7 +152,7 @@ impl JobHandle {
         self.act_with(act, false).await
     }
 
-    async fn act_strictly(&self, act: ActionRequest) -> Result<(), ActError> {
+    async fn require_change(&self, act: ActionRequest) -> Result<(), ActError> {
         self.act_with(act, true).await.map(drop)
     }
 
@@ -168,7 +168,7 @@ impl JobHandle {
 
     /// Suspends the job; fails if it is already suspended.
     pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActError> {
-        self.act_strictly(ActionRequest::Suspend(how)).await
+        self.require_change(ActionRequest::Suspend(how)).await
     }
 
     /// Resumes the job. To record a reason in the audit trail, see [`Store::act`](crate::Store::act).
@@ -178,7 +178,7 @@ impl JobHandle {
 
     /// Resumes the job; fails if it is not suspended.
     pub async fn resume_strictly(&self) -> Result<(), ActError> {
-        self.act_strictly(ActionRequest::Resume { reason: None }).await
+        self.require_change(ActionRequest::Resume { reason: None }).await
     }
 
     /// Cancels the job and its children.

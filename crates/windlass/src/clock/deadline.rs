@@ -117,7 +117,7 @@ impl Drop for Timer {
 /// All waiting tasks of this process, and the thread that wakes them.
 static ALARMS: LazyLock<Timers> = LazyLock::new(|| {
     let thread = std::thread::Builder::new().name("windlass-deadlines".to_owned());
-    if let Err(error) = thread.spawn(|| ALARMS.ring()) {
+    if let Err(error) = thread.spawn(|| ALARMS.run()) {
         tracing::error!(%error, "failed to start the timer thread: requests are not answered by their deadlines");
     }
     Timers::default()
@@ -148,7 +148,7 @@ impl Timers {
     }
 
     /// Wakes the tasks whose deadlines have passed; never returns.
-    fn ring(&self) {
+    fn run(&self) {
         let mut state = self.lock();
         loop {
             let Some(first) = state.waiting.keys().next().map(|(deadline, _)| *deadline) else {

@@ -180,7 +180,7 @@ impl StoreClock {
         if has_jumped {
             tracing::info!(%now, last_commit = %last, "store time continues from the wall clock, far from the last commit");
         }
-        state.settle(was_away);
+        state.apply_reading(was_away);
         if origin != Origin::New && now.since(last) > limits::HEARTBEAT_EVERY {
             state.shared.served_since = now;
         }
@@ -201,6 +201,21 @@ impl StoreClock {
         self.observe(wall, last, agree(wall.shows, reading.wall))
     }
 
+    /// Like [`open_database`](StoreClock::open_database), of a database that answers at once and whose clock is that of
+    /// the machine, unless [`Clock::database`] says something else. A process that connects again continues as it was.
+    pub fn open_near(&self, last: Timestamp) {
+        let is_open = self.lock().is_some();
+        if let Some(reading) = self.source.reading().filter(|_| !is_open) {
+            self.open_database(last, reading.wall, reading.elapsed);
+        }
+    }
+
+    /// Like [`commit_by`](StoreClock::commit_by), for the same database.
+    pub fn commit_near(&self, last: Timestamp) -> Timestamp {
+        let Some(reading) = self.source.reading() else { return self.source.now().max(last) };
+        self.commit_by(last, reading.wall, reading.elapsed)
+    }
+
     fn observe(&self, wall: WallClock, last: Timestamp, is_vouched_for: bool) -> Timestamp {
         if self.lock().is_none() {
             self.open(wall, Timestamp::MIN, Origin::New, false);
@@ -219,7 +234,7 @@ impl StoreClock {
         {
             state.shared.served_since = state.time.now();
         }
-        state.settle(has_jumped || was_away);
+        state.apply_reading(has_jumped || was_away);
         state.time.now()
     }
 
@@ -278,7 +293,7 @@ impl State {
         if has_jumped {
             self.leapt(from);
         }
-        self.settle(has_jumped);
+        self.apply_reading(has_jumped);
     }
 
     /// Records that store time skipped ahead from a point in time.
@@ -291,7 +306,7 @@ impl State {
     }
 
     /// Applies the consequences of a reading: the grace for timers, and log messages.
-    fn settle(&mut self, has_gap: bool) {
+    fn apply_reading(&mut self, has_gap: bool) {
         let now = self.time.now();
         let is_believed = self.time.belief() == ClockTrust::Believed;
         if has_gap {

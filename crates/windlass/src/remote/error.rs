@@ -288,6 +288,11 @@ pub(super) fn refused_item(fields: ErrorFields) -> SubmitError {
     RemoteError::Refused(Box::new(ErrorResponse::item(fields, INVALID))).into_submit()
 }
 
+/// The error about a field that names nothing the server knows.
+pub(super) fn unknown(field: &str) -> ActError {
+    Invalid::new(field, FieldProblem::Contradiction("is not known to this server".into())).into()
+}
+
 /// The error for a value that is not JSON, which no server accepts.
 pub(super) fn not_json(field: &str) -> Invalid {
     Invalid::new(field, FieldProblem::Contradiction("is not JSON".into()))

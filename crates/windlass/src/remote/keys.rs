@@ -4,7 +4,7 @@ use windlass_api::key::{KeyBody, Keys};
 
 use super::Remote;
 use super::client::Call;
-use super::operations::unknown;
+use super::error::unknown;
 use crate::error::{ActError, StoreError};
 use crate::key::{KeyHash, KeyId, KeySecret};
 use crate::store::command::key::NewKey;

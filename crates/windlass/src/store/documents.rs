@@ -6,6 +6,7 @@ pub(crate) mod budget;
 pub(crate) mod cascade;
 pub mod config;
 pub mod counters;
+pub mod error_stats;
 pub mod history;
 pub mod key_counts;
 pub(in crate::store) mod key_holder;

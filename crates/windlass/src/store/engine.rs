@@ -32,7 +32,7 @@
 //! | counts and numbers | [`Counters`] | [`CountersMut`] |
 //!
 //! What only some databases can do is an optional capability, reached by a method that returns an `Option`:
-//! [`Inbox`], [`Export`] and [`Import`], [`Prefetch`], [`Backup`], [`Appends`].
+//! [`Inbox`], [`Export`] and [`Import`], [`Derived`] and [`DerivedMut`], [`Prefetch`], [`Backup`], [`Appends`].
 //!
 //! # Caches, and the two numbers that keep them right
 //!
@@ -43,17 +43,20 @@
 //! - [`Documents::configuration_version`] is stored with the data and grows with every change of a configuration
 //!   document, by any connection. It is read whenever the configuration is needed; a cached configuration of another
 //!   version is read again. An engine that forgets to move it serves stale settings for ever.
-//! - [`Read::cache_generation`] belongs to the connection. It is read when a commit begins, and everything else in the
+//! - [`Caches::cache_generation`] belongs to the connection. It is read when a commit begins, and everything else in the
 //!   cache is discarded if it differs from that of the connection's previous commit. It must change if any other
 //!   connection has committed in between; it should not change for the connection's own commits, which the cache has
 //!   followed. An engine with one connection returns a constant; an engine that cannot tell returns a new number each
-//!   time, and is slow but right.
+//!   time, and is slow but right. Running jobs are kept if the engine can tell which of them others have changed
+//!   ([`Caches::changed_by_others`]).
 //!
 //! After a commit that failed the engine clears the cache ([`group_commit::run`] does it for errors of tasks).
 
 mod appends;
 mod audit_log;
+mod caches;
 mod counters;
+mod derived;
 mod documents;
 mod graph;
 mod inbox;
@@ -69,7 +72,9 @@ use std::path::Path;
 
 pub use self::appends::{AppendedJobs, Appends};
 pub use self::audit_log::{AuditLog, AuditLogMut, RecordQuery};
+pub use self::caches::Caches;
 pub use self::counters::{Counters, CountersMut, SequenceNumbers};
+pub use self::derived::{Damage, Derived, DerivedData, DerivedMut};
 pub use self::documents::{Document, DocumentKind, DocumentRange, Documents, DocumentsMut};
 pub use self::graph::{Edge, Graph, GraphMut, Side};
 pub use self::inbox::{Inbox, InboxCounts, InboxEntry, InboxMut};
@@ -97,16 +102,17 @@ pub type EngineResult<T> = Result<T, StoreError>;
 
 /// Read access to a snapshot: every chapter, and what else can be asked.
 pub trait Read:
-    JobTable + ReadyIndex + Keys + Graph + JobDataTable + Documents + AuditLog + Counters
+    JobTable + ReadyIndex + Keys + Graph + JobDataTable + Documents + AuditLog + Counters + Caches
 {
-    /// A number that changes whenever another connection has committed since this one last did; what was cached before
-    /// is then discarded. See [the contract](self#caches-and-the-two-numbers-that-keep-them-right).
-    fn cache_generation(&mut self) -> u64;
     /// Store time of the last commit in this snapshot; the earliest time if there was none.
     fn committed_at(&mut self) -> EngineResult<Timestamp>;
     /// Full integrity check; returns a description of each problem that no other query would reveal. Reads everything.
-    fn damage(&mut self) -> EngineResult<Vec<String>> {
+    fn damage(&mut self) -> EngineResult<Vec<Damage>> {
         Ok(Vec::new())
+    }
+    /// What is derived from rows and stored beside them, if verification should look at it.
+    fn derived(&mut self) -> Option<&mut dyn Derived> {
+        None
     }
     /// The inbox, if callers can submit jobs in transactions of their own.
     fn inbox(&mut self) -> Option<&mut dyn Inbox> {
@@ -137,6 +143,10 @@ pub trait Write:
     }
     /// Jobs that were appended without excluding other writers, if the engine does that.
     fn appends(&mut self) -> Option<&mut dyn Appends> {
+        None
+    }
+    /// Deriving data again, if the engine can.
+    fn derived_mut(&mut self) -> Option<&mut dyn DerivedMut> {
         None
     }
     /// Writing rows unchanged, if a store can be moved to this engine.

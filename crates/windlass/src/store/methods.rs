@@ -4,20 +4,22 @@
 mod alerts;
 mod audit;
 pub mod auth;
+mod clock;
 mod counts;
 mod job_data;
 mod jobs;
 mod maintenance;
-mod operations;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod own_transaction;
+mod pauses;
 pub(in crate::store) mod pruning;
 #[cfg(feature = "sqlite")]
 pub mod restore;
 mod schedules;
 mod schema_checks;
+mod settings;
 pub mod snapshots;
 mod stream;
 mod verify;
 mod webhooks;
-mod work;
+mod worker_protocol;

@@ -2,15 +2,18 @@
 //! reads, and reports for each invariant how much was checked and what was found.
 
 mod audit;
-mod graph;
+pub(crate) mod graph;
 mod keys;
 mod life;
 mod pending;
+pub(crate) mod repair;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use audit::AuditCheck;
+use repair::Defect;
+pub use repair::{Remedy, Repair, RepairPlan, Repaired};
 use rustc_hash::FxHashMap;
 
 use crate::error::StoreError;
@@ -18,7 +21,7 @@ use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Spec};
 use crate::limits;
 use crate::store::documents::attempt::{self, AttemptRecord};
 use crate::store::documents::key_counts::KeyCounts;
-use crate::store::engine::{ClaimOrder, JobDataKind, JobDataQuery};
+use crate::store::engine::{ClaimOrder, Damage, JobDataKind, JobDataQuery};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::notify::events::newest_record;
 use crate::store::tx::read_tx::ReadTx;
@@ -40,11 +43,13 @@ pub struct VerifyReport {
     pub broken: u64,
     /// Descriptions of the first of those.
     pub findings: Vec<String>,
+    /// More of them, each with what it is if it can be repaired.
+    pub(crate) found: Vec<(String, Option<Defect>)>,
 }
 
 impl VerifyReport {
     fn new(code: &'static str, promise: &'static str) -> VerifyReport {
-        VerifyReport { code, promise, checked: 0, broken: 0, findings: Vec::new() }
+        VerifyReport { code, promise, checked: 0, broken: 0, findings: Vec::new(), found: Vec::new() }
     }
 
     /// Whether the invariant holds.
@@ -54,9 +59,17 @@ impl VerifyReport {
 
     /// Counts one check, and its finding.
     fn count_finding(&mut self, finding: Option<String>) {
+        self.count_defect(finding.map(|finding| (finding, None)));
+    }
+
+    /// Counts one check, and its finding with what can be repaired.
+    fn count_defect(&mut self, finding: Option<(String, Option<Defect>)>) {
         self.checked += 1;
-        if let Some(finding) = finding {
+        if let Some((finding, defect)) = finding {
             self.broken += 1;
+            if self.found.len() < limits::REPAIRS_PLANNED_MAX {
+                self.found.push((finding.clone(), defect));
+            }
             if self.findings.len() < TOLD_MAX {
                 self.findings.push(finding);
             }
@@ -138,7 +151,7 @@ pub(crate) fn verify(
     }
     let mut reports = life;
     reports.extend(graph.reports());
-    reports.push(counters(tx, &recount, states.len() as u64)?);
+    reports.push(counters(tx, &recount)?);
     reports.push(keys::report(tx, &key_counts)?);
     reports.push(pending::cascades(tx)?);
     reports.push(pending::schedules(tx)?);
@@ -198,8 +211,8 @@ fn storage(tx: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
         "the storage is intact: indexes match the stored rows, and rows match their checksums",
     );
     report.count_finding(None);
-    for finding in tx.db.damage()? {
-        report.count_finding(Some(finding));
+    for Damage { text, derived } in tx.db.damage()? {
+        report.count_defect(Some((text, derived.map(Defect::Derived))));
     }
     Ok(report)
 }
@@ -208,25 +221,36 @@ fn storage(tx: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
 fn counters(
     tx: &mut ReadTx<'_>,
     recount: &BTreeMap<(Arc<Lane>, JobState), u64>,
-    jobs: u64,
 ) -> Result<VerifyReport, StoreError> {
     let mut report = VerifyReport::new("counters", "counters by lane and state equal a recount of all jobs");
     let counts = tx.db.counts()?;
-    for (lane, counted) in &counts.lanes {
+    let counted: BTreeSet<&Arc<Lane>> = recount.keys().map(|(lane, _)| lane).collect();
+    let lanes: BTreeSet<&Arc<Lane>> = counts.lanes.keys().chain(counted).collect();
+    for lane in lanes {
         for state in JobState::ALL {
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);
-            let kept = counted[state as usize];
-            report.count_finding((kept != found).then(|| {
+            let kept = counts.lanes.get(lane).map_or(0, |counted| counted[state as usize]);
+            report.count_defect((kept != found).then(|| {
                 let version = lane.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
-                format!(
+                let text = format!(
                     "{} {} {}{version} {state}: counter {kept}, jobs {found}",
                     lane.tenant, lane.queue, lane.job_type
-                )
+                );
+                let by = found.cast_signed() - kept.cast_signed();
+                (text, Some(Defect::Count { lane: lane.clone(), state, by }))
             }));
         }
     }
-    let kept: u64 = counts.lanes.values().flatten().sum();
-    report
-        .count_finding((kept != jobs).then(|| format!("counters say {kept} jobs in all, there are {jobs}")));
     Ok(report)
+}
+
+/// Checks every invariant, and plans what can be done about findings.
+pub(crate) fn plan_repairs(
+    tx: &mut ReadTx<'_>,
+    tell: &mut dyn FnMut(Checked),
+) -> Result<RepairPlan, StoreError> {
+    let through = newest_record(tx)?;
+    let reports = verify(tx, tell)?;
+    let id = format!("{:016x}", tx.env.entropy.next_u64());
+    Ok(RepairPlan { repairs: repair::plan(&reports), reports, id, through })
 }

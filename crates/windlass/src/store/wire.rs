@@ -3,15 +3,18 @@
 
 pub mod alert;
 pub mod claim;
+pub mod clock;
 pub mod filter;
 pub mod job;
 pub mod job_details;
 pub mod key;
-pub mod operations;
 pub mod outcome;
+pub mod pause;
+pub mod queue;
 pub mod schedule;
 pub mod stats;
 pub mod stream;
+pub mod worker;
 
 use crate::error::{FieldProblem, Invalid};
 

@@ -21,7 +21,7 @@ pub(crate) struct BatchCollector<T> {
     wait_max: Duration,
     supply: OnceLock<BatchSource>,
     /// The batch that is being collected now.
-    open: Mutex<Option<Open<T>>>,
+    open: Mutex<Option<OpenBatch<T>>>,
 }
 
 /// Limits on the items that can arrive.
@@ -30,7 +30,7 @@ struct BatchSource {
     over: CancellationToken,
 }
 
-struct Open<T> {
+struct OpenBatch<T> {
     collected: Vec<T>,
     /// Delivers the batch once it is full.
     full: oneshot::Sender<Vec<T>>,
@@ -54,7 +54,7 @@ impl<T: BatchExit> BatchCollector<T> {
         let _first_or_not = self.supply.set(BatchSource { slots, over: over.clone() });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Open<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<OpenBatch<T>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,9 +77,9 @@ impl<T: BatchExit> BatchCollector<T> {
         first
     }
 
-    fn begin(self: &Arc<BatchCollector<T>>) -> (Open<T>, Option<PendingBatch<T>>) {
+    fn begin(self: &Arc<BatchCollector<T>>) -> (OpenBatch<T>, Option<PendingBatch<T>>) {
         let (sender, full) = oneshot::channel();
-        let batch = Open { collected: Vec::new(), full: sender };
+        let batch = OpenBatch { collected: Vec::new(), full: sender };
         (batch, Some(PendingBatch { collector: self.clone(), full }))
     }
 

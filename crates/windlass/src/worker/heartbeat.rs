@@ -79,7 +79,7 @@ pub(crate) async fn beat(shared: &WorkerShared) -> Result<bool, WorkError> {
     let mut started = shared.running.started();
     started.truncate(limits::OUTCOMES_PER_CALL_MAX);
     shared.client.api().start(shared.client.caller(), shared.id(), started).await?;
-    let mut beats = shared.running.beats();
+    let mut beats = shared.running.heartbeat_items();
     let mut is_interrupted = false;
     loop {
         let rest = beats.split_off(beats.len().min(limits::OUTCOMES_PER_CALL_MAX));

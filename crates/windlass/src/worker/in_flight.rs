@@ -65,7 +65,7 @@ impl Running {
         Some(InFlightGuard(self))
     }
 
-    pub(crate) fn beats(&self) -> Vec<HeartbeatItem> {
+    pub(crate) fn heartbeat_items(&self) -> Vec<HeartbeatItem> {
         self.lock().jobs.values().map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 

@@ -1,6 +1,7 @@
 //! Random walks: thousands of steps that a seed decides, done to every engine alike, and many callers at once on one
 //! store. They look for what nobody thought of; what they find becomes a separate test.
 
+mod actions;
 mod claims;
 mod coverage;
 mod determinism;
@@ -9,13 +10,12 @@ mod findings;
 pub(crate) mod invariants;
 mod model;
 mod operation;
-mod operations;
 mod race;
 pub(crate) mod rng;
 mod snapshot;
 mod steps;
 mod submission;
-mod work;
+mod workers;
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -36,6 +36,8 @@ const SEEDS_ON_POSTGRES: u64 = 6;
 /// Walks on which the store is moved.
 const SEEDS_MOVED: u64 = 2;
 const STEPS: usize = 400;
+/// Walks over several nodes: on every other one submissions wait for no turn.
+const SEEDS_OF_NODES: u64 = 2;
 /// Steps between two looks at everything.
 const LOOK_EVERY: usize = 25;
 /// Jobs whose side records are compared at such a look; at the end all are.
@@ -61,6 +63,17 @@ fn any_walk_looks_the_same_on_postgres_as_in_memory() {
 fn a_walk_goes_on_as_if_nothing_were_when_its_store_is_moved() {
     for seed in 1..=setting("WINDLASS_WALK_SEEDS").unwrap_or(SEEDS_MOVED) {
         walk_by(On::Sqlite, seed, STEPS, Walker::walk_and_move);
+    }
+}
+
+/// Model: atomic-changes, one-state-machine, one-lease-at-a-time. Whichever of three nodes is asked, they answer as one store does, although
+/// their connections break between the messages of a commit.
+#[test]
+fn any_walk_from_node_to_node_looks_the_same_as_in_memory() {
+    let first = setting("WINDLASS_WALK_SEED").unwrap_or(1);
+    for seed in first..first + setting("WINDLASS_WALK_SEEDS").unwrap_or(SEEDS_OF_NODES) {
+        let steps = setting("WINDLASS_WALK_STEPS").unwrap_or(STEPS);
+        walk_with(Pair::of_nodes(seed), On::Postgres, seed, steps, Walker::walk_from_node_to_node);
     }
 }
 
@@ -110,9 +123,25 @@ fn walk_by(
     steps: usize,
     way: impl AsyncFnOnce(&mut Walker, usize) -> Result<(), String>,
 ) -> Reach {
+    walk_with(Pair::new(on, seed), on, seed, steps, way)
+}
+
+/// Takes one walk on a new store at this address, of PostgreSQL.
+pub(crate) fn walk_at(address: &str, seed: u64, steps: usize) {
+    let pair = Pair::at(address.to_owned(), engines::folder(), seed);
+    walk_with(pair, On::Postgres, seed, steps, Walker::walk);
+}
+
+fn walk_with(
+    pair: Pair,
+    on: On,
+    seed: u64,
+    steps: usize,
+    way: impl AsyncFnOnce(&mut Walker, usize) -> Result<(), String>,
+) -> Reach {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime starts");
-    let mut walker = Walker::new(on, seed);
+    let mut walker = Walker::new(pair, seed);
     if let Err(finding) = runtime.block_on(way(&mut walker, steps)) {
         let last: Vec<String> = walker.last.iter().map(|(step, done)| format!("{step}: {done:?}")).collect();
         panic!(
@@ -141,8 +170,7 @@ struct Walker {
 }
 
 impl Walker {
-    fn new(on: On, seed: u64) -> Walker {
-        let pair = Pair::new(on, seed);
+    fn new(pair: Pair, seed: u64) -> Walker {
         let world = World::new(pair.now());
         Walker {
             pair,
@@ -172,6 +200,23 @@ impl Walker {
         }
         self.look(true).await?;
         self.pair.durable.close();
+        Ok(())
+    }
+
+    /// A walk over the nodes of one database.
+    async fn walk_from_node_to_node(&mut self, steps: usize) -> Result<(), String> {
+        // Each node counts the current minute by itself.
+        self.was_reopened = true;
+        for step in 1..=steps {
+            self.pair.turn_to_any_node(&mut self.dice);
+            let operation = steps::next(&mut self.dice, &self.world);
+            self.take(operation).await?;
+            if step % LOOK_EVERY == 0 {
+                self.look(false).await?;
+            }
+        }
+        self.look(true).await?;
+        self.pair.close();
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Workers, handlers and contexts, as a program that embeds the library uses them.
 
+mod actions;
 mod batch;
 mod batch_collector;
 mod bench;
@@ -11,7 +12,6 @@ mod handlers;
 mod harness;
 mod hosts;
 pub(crate) mod job_types;
-mod operations;
 mod order;
 mod pause;
 mod recovery;

@@ -33,7 +33,7 @@ impl NodeProcess {
         Ok(NodeProcess { child, input, output })
     }
 
-    async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+    async fn send_line(&mut self, line: &str) -> anyhow::Result<()> {
         // In one piece: all nodes begin at the same moment.
         self.input.write_all(format!("{line}\n").as_bytes()).await.context("a node ended")?;
         Ok(self.input.flush().await?)
@@ -72,7 +72,7 @@ impl Nodes {
     /// Gives each its order, and waits until all are ready.
     pub(super) async fn order(&mut self, order: impl Fn(usize) -> Order) -> anyhow::Result<()> {
         for (index, node) in self.0.iter_mut().enumerate() {
-            node.tell(&serde_json::to_string(&order(index))?).await?;
+            node.send_line(&serde_json::to_string(&order(index))?).await?;
         }
         for node in &mut self.0 {
             node.ready(Duration::ZERO).await?;
@@ -87,12 +87,12 @@ impl Nodes {
 
     /// Lets all begin.
     pub(super) async fn go(&mut self) -> anyhow::Result<()> {
-        self.tell(GO).await
+        self.send_line(GO).await
     }
 
     /// Ends what lasts until this; returns what each has measured.
     pub(super) async fn stop(&mut self) -> anyhow::Result<Vec<Measured>> {
-        self.tell(STOP).await?;
+        self.send_line(STOP).await?;
         self.measured(Duration::ZERO).await
     }
 
@@ -108,9 +108,9 @@ impl Nodes {
         Ok(all)
     }
 
-    async fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+    async fn send_line(&mut self, line: &str) -> anyhow::Result<()> {
         for node in &mut self.0 {
-            node.tell(line).await?;
+            node.send_line(line).await?;
         }
         Ok(())
     }

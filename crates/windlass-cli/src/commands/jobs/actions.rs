@@ -436,7 +436,7 @@ async fn in_parts(
 }
 
 /// Whether there is somebody to ask.
-fn can_ask() -> bool {
+pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 

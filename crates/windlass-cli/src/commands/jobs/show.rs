@@ -18,8 +18,8 @@ use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output::color::{Colour, Paint};
-use crate::output::table::{Cell, Column, Table, cut_end, room};
-use crate::output::text::{ago, moment, or_dash, short_span, word};
+use crate::output::table::{Cell, Column, Table, cut_end, terminal_width};
+use crate::output::text::{ago, api_name, moment, or_dash, short_span};
 use crate::output::{self, escaped, raw};
 
 /// How many events of the timeline are printed; `windlass audit --job` lists all.
@@ -131,7 +131,7 @@ fn fact_list(job: &Job, now: Timestamp) -> Vec<(&'static str, String)> {
         if let Some(how) = how {
             let reason = how.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
             let asked = ago(how.at, now);
-            facts.push((name, format!("{}, requested by {} {asked}{reason}", word(&how.mode), how.by)));
+            facts.push((name, format!("{}, requested by {} {asked}{reason}", api_name(&how.mode), how.by)));
         }
     }
     if let Some(error) = &job.error {
@@ -158,7 +158,7 @@ fn fact_list(job: &Job, now: Timestamp) -> Vec<(&'static str, String)> {
 
 /// Cuts a text to the terminal's width, of which `used` columns are taken.
 fn fitted(text: &str, used: usize) -> String {
-    room().map_or_else(|| text.to_owned(), |room| cut_end(text, room.saturating_sub(used).max(20)))
+    terminal_width().map_or_else(|| text.to_owned(), |room| cut_end(text, room.saturating_sub(used).max(20)))
 }
 
 fn reasons(explained: &Reasons) -> String {
@@ -188,7 +188,7 @@ fn attempts_text(attempts: &[Attempt], paint: Paint) -> String {
             }
             Some(_) => None,
         };
-        let outcome = attempt.outcome.as_ref().map_or_else(|| "running".to_owned(), word);
+        let outcome = attempt.outcome.as_ref().map_or_else(|| "running".to_owned(), api_name);
         let took =
             attempt.started_at.zip(attempt.ended_at).map(|(start, end)| short_span(end.0.since(start.0)));
         table.row(vec![
@@ -201,7 +201,7 @@ fn attempts_text(attempts: &[Attempt], paint: Paint) -> String {
             attempt.error.as_ref().map_or("", |error| error.message.as_str()).into(),
         ]);
     }
-    table.render(room(), paint)
+    table.render(terminal_width(), paint)
 }
 
 fn timeline(events: &[RecordView], paint: Paint) -> String {

@@ -10,7 +10,7 @@ use windlass_api::time::Span;
 
 use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
-use crate::connection::reconnect::Patience;
+use crate::connection::reconnect::RetryDeadline;
 use crate::exit_code::Exit;
 use crate::output::{self, escaped, raw};
 
@@ -43,7 +43,7 @@ pub(crate) async fn stream(args: &StreamArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let id = client.job_id(&args.id).await?;
     let mut printed = Printed { is_json: args.connect.json, after: args.after, count: 0, is_open: false };
-    let mut patience = Patience::default();
+    let mut patience = RetryDeadline::default();
     loop {
         let looked = page(&client, &id, printed.after, args.follow).await;
         let Some(page) = (if args.follow { patience.retry_while_away(looked).await? } else { Some(looked?) })

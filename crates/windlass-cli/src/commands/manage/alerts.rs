@@ -1,6 +1,5 @@
 //! `windlass alerts`: tell a receiver when dead letters, delays, failures, missed schedules or a wrong clock need attention.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -16,14 +15,14 @@ use windlass_api::text::Text;
 use windlass_api::time::Span;
 
 use crate::commands::jobs::actions::confirmed;
-use crate::commands::manage::operations::finish;
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
-use crate::output::color::{Colour, Paint};
+use crate::output::color::Colour;
+use crate::output::fact_sheet::FactSheet;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::{ago, or_dash, word};
+use crate::output::text::{ago, api_name, or_dash};
 use crate::output::{self, escaped};
 
 /// Arguments of `alerts`; lists alerts if no subcommand is given.
@@ -259,7 +258,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             host(&alert.url).to_owned().into(),
         ]);
     }
-    finish(&table, "no alerts; `windlass alerts set NAME --on dead_letters --to URL` creates one")
+    table.print_or("no alerts; `windlass alerts set NAME --on dead_letters --to URL` creates one")
 }
 
 /// The state of an alert as a cell.
@@ -280,27 +279,24 @@ fn host(url: &str) -> &str {
 /// Prints an alert; nothing if it was printed as JSON.
 fn print_alert(alert: Option<&AlertView>, now: Timestamp) -> anyhow::Result<ExitCode> {
     let Some(alert) = alert else { return Ok(Exit::Done.into()) };
-    let paint = Paint::for_data();
-    let mut text = format!("{}\n", paint.strong(&escaped(alert.name.0.as_str())));
-    let mut fact = |name: &str, value: String| {
-        let _always_fits = writeln!(text, "{}  {}", paint.faint(&format!("{name:>10}")), escaped(&value));
-    };
+    let mut facts = FactSheet::new(alert.name.0.as_str());
     let value = alert.value.as_ref().map_or_else(String::new, |value| format!(", with {value}"));
-    fact("state", format!("{} since {}{value}", word(&alert.state), ago(alert.since, now)));
-    fact("fires on", alert.description.clone());
+    facts.add("state", &format!("{} since {}{value}", api_name(&alert.state), ago(alert.since, now)));
+    facts.add("fires on", &alert.description);
     let pending = format!("after {}, resolves after {}", alert.pending_for, alert.keep_firing_for);
-    fact("fires", pending);
-    fact("repeats", alert.repeat_interval.map_or_else(|| "never".to_owned(), |span| format!("every {span}")));
-    fact("to", format!("{} as {}", host(&alert.url), word(&alert.format)));
+    facts.add("fires", &pending);
+    facts.add(
+        "repeats",
+        &alert.repeat_interval.map_or_else(|| "never".to_owned(), |span| format!("every {span}")),
+    );
+    facts.add("to", &format!("{} as {}", host(&alert.url), api_name(&alert.format)));
     if let Some(job) = &alert.last_delivery {
-        fact("delivery", job.to_string());
+        facts.add("delivery", &job.to_string());
     }
     if let Some(pause) = &alert.paused {
-        let reason = pause.reason.as_deref().unwrap_or_default();
-        fact("paused", format!("{} by {} {reason}", ago(pause.at, now), pause.by));
+        facts.add_pause(pause.at, &pause.by, pause.reason.as_deref(), now);
     }
-    output::text(&text)?;
-    Ok(Exit::Done.into())
+    facts.print()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::exit_code::Exit;
 use crate::limits::AUDIT_PAGE_RECORDS;
 use crate::output;
 use crate::output::color::{Colour, Paint};
-use crate::output::table::{cut_end, room};
+use crate::output::table::{cut_end, terminal_width};
 use crate::output::text::moment;
 
 /// Filters for records.
@@ -174,7 +174,7 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
 fn print(record: &RawValue, is_json: bool) -> anyhow::Result<Option<u64>> {
     match serde_json::from_str::<RecordView>(record.get()) {
         Ok(read) if !is_json => {
-            output::line(&line(&read, room(), Paint::for_data()))?;
+            output::line(&line(&read, terminal_width(), Paint::for_data()))?;
             Ok(Some(read.seq))
         }
         read => {

@@ -87,5 +87,5 @@ fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     if !all.values().any(|found| same(&found.url)) {
         output::note(&format!("commands use {used}"));
     }
-    super::operations::finish(&table, "no profiles; `windlass context set NAME --url ADDRESS` adds one")
+    table.print_or("no profiles; `windlass context set NAME --url ADDRESS` adds one")
 }

@@ -14,7 +14,6 @@ use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
 use crate::commands::jobs::actions::confirmed;
-use crate::commands::manage::operations::finish;
 use crate::commands::store_args::{Missing, StoreArgs};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
@@ -123,8 +122,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             key.created_by.into(),
         ]);
     }
-    finish(
-        &table,
+    table.print_or(
         "no API keys: every process on the server's machine has full access; `windlass keys create` \
          creates one",
     )

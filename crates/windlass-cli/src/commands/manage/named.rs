@@ -9,12 +9,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
-use windlass_api::known::Known;
+use windlass_api::known::KnownView;
 use windlass_api::pause::{Pause, Resumption};
 use windlass_api::retry::EffectiveRetry;
 use windlass_api::stats::{Counts, QueueRates};
 
-use crate::commands::manage::operations::finish;
 use crate::commands::manage::settings::{Line, is_empty, nothing_to_set};
 use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
@@ -37,7 +36,7 @@ pub(crate) trait Kind: Args {
     /// An object in a list.
     type Object: DeserializeOwned + Into<Facts>;
     /// An object after a change.
-    type Acted: DeserializeOwned + Into<Facts>;
+    type Response: DeserializeOwned + Into<Facts>;
     /// Changes of settings.
     type Body: Serialize;
 
@@ -126,13 +125,13 @@ async fn list<K: Kind>(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     for one in &all {
         table.row(K::row(one, client.now()));
     }
-    finish(&table, &format!("no {} yet: the first job creates one", K::PLURAL))
+    table.print_or(&format!("no {} yet: the first job creates one", K::PLURAL))
 }
 
 async fn show<K: Kind>(name: &str, connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
     let answer = client.send(Call::get(&[K::PLURAL, name])).await?;
-    let known = answer.read::<Known>()?;
+    let known = answer.read::<KnownView>()?;
     if !known.known {
         output::note(&unknown(K::NOUN, name, &known));
     }
@@ -157,7 +156,7 @@ async fn set<K: Kind>(args: &SetArgs<K>) -> anyhow::Result<ExitCode> {
         body = args.settings.body(current.retry)?;
     }
     let call = Call::put(&[K::PLURAL, &args.name]).json(&body);
-    if let Some(acted) = client.show::<K::Acted>(call).await? {
+    if let Some(acted) = client.show::<K::Response>(call).await? {
         let facts: Facts = acted.into();
         if facts.is_changed == Some(false) {
             output::note("already in that state");
@@ -177,7 +176,7 @@ pub(crate) async fn must_be_known(
     if create {
         return Ok(());
     }
-    let known: Known = client.ask(Call::get(&[plural, name])).await?;
+    let known: KnownView = client.ask(Call::get(&[plural, name])).await?;
     if known.known {
         return Ok(());
     }
@@ -186,7 +185,7 @@ pub(crate) async fn must_be_known(
 }
 
 /// The message for an unknown name, with similar names.
-fn unknown(noun: &str, name: &str, known: &Known) -> String {
+fn unknown(noun: &str, name: &str, known: &KnownView) -> String {
     let similar: Vec<String> = known.similar.iter().map(|name| format!("`{}`", escaped(name))).collect();
     let hint =
         if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(", ")) };

@@ -9,7 +9,7 @@ use windlass_api::settings::QueueBody;
 use crate::commands::manage::named::{Facts, Help, Kind, depths, held};
 use crate::commands::manage::settings::{self, DefaultsArgs, default_lines, line, rate_line};
 use crate::output::table::{Cell, Column};
-use crate::output::text::{or_dash, short_span, word};
+use crate::output::text::{api_name, or_dash, short_span};
 
 /// Settings of a queue.
 #[derive(Args)]
@@ -55,7 +55,7 @@ impl Kind for QueueFlags {
         name: "The queue",
     };
     type Object = Queue;
-    type Acted = ActedQueue;
+    type Response = ActedQueue;
     type Body = QueueBody;
 
     fn columns() -> Vec<Column> {
@@ -117,9 +117,9 @@ impl From<Queue> for Facts {
             rate_line("rate", set.rate),
             rate_line("rate-per-key", set.rate_per_key),
             line("max-depth", set.max_depth),
-            line("fair-by", set.fair_by.as_ref().map(word)),
+            line("fair-by", set.fair_by.as_ref().map(api_name)),
             line("aging", set.aging),
-            line("audit", set.audit.as_ref().map(word)),
+            line("audit", set.audit.as_ref().map(api_name)),
             line("push", set.push.as_ref().map(|push| format!("{}, {} at once", push.url, push.concurrency))),
         ];
         settings.extend(default_lines(set.priority, set.retry.as_ref(), &set.timeouts, &set.retention));

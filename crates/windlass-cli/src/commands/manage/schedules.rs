@@ -1,7 +1,6 @@
 //! `windlass schedules`: submit jobs by cron, at an interval or once.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -23,14 +22,14 @@ use windlass_api::time::{Moment, Span};
 
 use crate::commands::jobs::actions::confirmed;
 use crate::commands::jobs::submit::{content, set_payload};
-use crate::commands::manage::operations::finish;
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
-use crate::output::color::{Colour, Paint};
+use crate::output::color::Colour;
+use crate::output::fact_sheet::FactSheet;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::{ago, moment, or_dash, word};
+use crate::output::text::{ago, api_name, moment, or_dash};
 use crate::output::{self, escaped};
 
 /// Arguments of `schedules`; lists schedules if no subcommand is given.
@@ -331,7 +330,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             note,
         ]);
     }
-    finish(&table, "no schedules; `windlass schedules create NAME --every 1h --type TYPE` creates one")
+    table.print_or("no schedules; `windlass schedules create NAME --every 1h --type TYPE` creates one")
 }
 
 async fn list_deleted(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
@@ -354,7 +353,7 @@ async fn list_deleted(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             or_dash(schedule.deleted_by).into(),
         ]);
     }
-    finish(&table, "no deleted schedules that can be restored")
+    table.print_or("no deleted schedules that can be restored")
 }
 
 /// The schedule's timing as text.
@@ -383,29 +382,23 @@ fn submitted(job: &JobTemplate) -> anyhow::Result<String> {
 /// Prints a schedule; nothing if it was printed as JSON.
 fn print_schedule(schedule: Option<&ScheduleView>, now: Timestamp) -> anyhow::Result<ExitCode> {
     let Some(schedule) = schedule else { return Ok(Exit::Done.into()) };
-    let paint = Paint::for_data();
-    let mut text = format!("{}\n", paint.strong(&escaped(schedule.name.0.as_str())));
-    let mut fact = |name: &str, value: String| {
-        let _always_fits = writeln!(text, "{}  {}", paint.faint(&format!("{name:>10}")), escaped(&value));
-    };
-    fact("when", timing(schedule));
-    fact("job", submitted(&schedule.job)?);
-    fact("missed", word(&schedule.missed));
-    fact("overlap", word(&schedule.overlap));
+    let mut facts = FactSheet::new(schedule.name.0.as_str());
+    facts.add("when", &timing(schedule));
+    facts.add("job", &submitted(&schedule.job)?);
+    facts.add("missed", &api_name(&schedule.missed));
+    facts.add("overlap", &api_name(&schedule.overlap));
     let last = or_dash(schedule.last_run.map(|last| ago(last, now)));
-    fact("submitted", format!("{}, last {last}", schedule.submitted));
+    facts.add("submitted", &format!("{}, last {last}", schedule.submitted));
     if let Some(pause) = &schedule.paused {
-        let reason = pause.reason.as_deref().unwrap_or_default();
-        fact("paused", format!("{} by {} {reason}", ago(pause.at, now), pause.by));
+        facts.add_pause(pause.at, &pause.by, pause.reason.as_deref(), now);
     }
     if let Some(refused) = &schedule.last_refused {
-        fact("refused", format!("{}: {}", ago(refused.at, now), refused.reason));
+        facts.add("refused", &format!("{}: {}", ago(refused.at, now), refused.reason));
     }
     for run in &schedule.next_runs {
-        fact("runs", format!("{} UTC, {}", moment(*run), ago(*run, now)));
+        facts.add("runs", &format!("{} UTC, {}", moment(*run), ago(*run, now)));
     }
-    output::text(&text)?;
-    Ok(Exit::Done.into())
+    facts.print()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use windlass_api::settings::{RateWire, TimeoutsBody, TimeoutsView};
 use crate::commands::jobs::submit::retry_policy;
 use crate::error::Failure;
 use crate::output::escaped;
-use crate::output::text::word;
+use crate::output::text::api_name;
 use windlass_api::time::Span;
 
 /// The word that clears a setting.
@@ -236,10 +236,10 @@ pub(crate) fn default_lines(
     retention: &RetentionView,
 ) -> Vec<Line> {
     let retry = retry.map(|policy| {
-        let on: Vec<String> = policy.retry_on.iter().map(word).collect();
+        let on: Vec<String> = policy.retry_on.iter().map(api_name).collect();
         format!(
             "{}, {} to {}, {} attempts, on {}",
-            word(&policy.strategy),
+            api_name(&policy.strategy),
             policy.initial_delay,
             policy.max_delay,
             policy.max_attempts,

@@ -8,16 +8,18 @@ use std::process::ExitCode;
 use self::history::RangeArgs;
 use clap::Args;
 use serde_json::json;
+use windlass::job::JobState;
 use windlass::store::caller::Caller;
 use windlass::store::wire::stats::counts;
-use windlass_api::stats::Stats;
+use windlass_api::stats::{Counts, Stats};
 
-use crate::commands::manage::operations::{counts_table, finish};
 use crate::commands::store_args::{Missing, StoreArgs};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output;
+use crate::output::color::Colour;
+use crate::output::table::{Cell, Column, Table};
 
 /// Arguments of `stats`.
 #[derive(Args)]
@@ -61,5 +63,24 @@ pub(crate) async fn stats(args: &StatsArgs) -> anyhow::Result<ExitCode> {
     if more > 0 {
         output::note(&format!("{more} more queues are not shown: see `windlass queues`"));
     }
-    finish(&counts_table("QUEUE", &queues), "no jobs")
+    counts_table("QUEUE", &queues).print_or("no jobs")
+}
+
+/// Counts by name and state; unused states have no column.
+fn counts_table(title: &'static str, rows: &[(String, Counts)]) -> Table {
+    let is_used = |state: &JobState| rows.iter().any(|(_, counts)| counts.sum(&[*state]) > 0);
+    let states: Vec<JobState> = JobState::ALL.into_iter().filter(is_used).collect();
+    let mut columns = vec![Column::new(title, 0).cut(10)];
+    columns.extend(states.iter().map(|state| Column::new(state.as_str().to_uppercase(), 1).right()));
+    let mut table = Table::new(columns);
+    for (name, counts) in rows {
+        let mut cells = vec![Cell::from(name.as_str())];
+        cells.extend(states.iter().map(|state| {
+            let count = counts.sum(&[*state]);
+            let colour = if count > 0 { Colour::of_state(*state) } else { Some(Colour::Faint) };
+            Cell::painted(count.to_string(), colour)
+        }));
+        table.row(cells);
+    }
+    table
 }

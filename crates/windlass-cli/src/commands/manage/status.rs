@@ -157,10 +157,10 @@ pub(crate) async fn status(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     }
     let paint = Paint::for_data();
     let of = |states_: &[JobState]| states.sum(states_);
-    let later = of(&[JobState::Pending, JobState::Delayed, JobState::Waiting]);
+    let waiting = of(&[JobState::Pending, JobState::Delayed, JobState::Waiting]);
     output::line(&format!("server   {}, {} alive", client.place(), counted(report.alive(), "worker")))?;
     output::line(&format!(
-        "jobs     {} ready, {} running, {later} later, {} retrying",
+        "jobs     {} ready, {} running, {waiting} delayed/waiting, {} retrying",
         of(&[JobState::Scheduled]),
         of(&[JobState::Running]),
         of(&[JobState::Retrying])

@@ -9,7 +9,7 @@ use windlass_api::settings::{TenantBody, TenantSettingsView};
 use crate::commands::manage::named::{Facts, Help, Kind, depths, held};
 use crate::commands::manage::settings::{self, Line, line};
 use crate::output::table::{Cell, Column};
-use crate::output::text::{or_dash, spent, word};
+use crate::output::text::{api_name, or_dash, spent};
 
 /// Settings of a tenant.
 #[derive(Args)]
@@ -53,7 +53,7 @@ impl Kind for TenantFlags {
         name: "The tenant",
     };
     type Object = TenantView;
-    type Acted = ActedTenant;
+    type Response = ActedTenant;
     type Body = TenantBody;
 
     fn columns() -> Vec<Column> {
@@ -73,7 +73,7 @@ impl Kind for TenantFlags {
     fn row(tenant: &TenantView, now: Timestamp) -> Vec<Cell> {
         let set = &tenant.settings;
         let [ready, running, waiting, dead] = depths(&tenant.depth, set.max_running);
-        let period = set.budget_period.as_ref().map_or_else(|| "month".to_owned(), word);
+        let period = set.budget_period.as_ref().map_or_else(|| "month".to_owned(), api_name);
         vec![
             tenant.tenant.to_string().into(),
             ready,
@@ -112,7 +112,7 @@ fn lines(set: &TenantSettingsView) -> Vec<Line> {
         line("max-depth", set.max_depth),
         line("weight", set.weight),
         line("budget", set.budget_cents.map(spent)),
-        line("budget-period", set.budget_period.as_ref().map(word)),
+        line("budget-period", set.budget_period.as_ref().map(api_name)),
         line("max-queues", set.max_queues),
         line("max-types", set.max_types),
         line("max-lanes", set.max_lanes),

@@ -46,7 +46,7 @@ impl Kind for TypeFlags {
         name: "The type",
     };
     type Object = Type;
-    type Acted = ActedType;
+    type Response = ActedType;
     type Body = TypeBody;
 
     fn columns() -> Vec<Column> {

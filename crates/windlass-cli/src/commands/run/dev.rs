@@ -107,7 +107,7 @@ pub(crate) async fn dev(args: &DevArgs) -> anyhow::Result<ExitCode> {
     let programs = args.programs();
     let has_programs = !programs.is_empty();
     // Before the programs start, so that no change after that is missed.
-    let before = changes::look(args.watch.clone()).await?;
+    let before = changes::folder_state(args.watch.clone()).await?;
     let watching = async {
         if args.no_restart || !has_programs {
             return std::future::pending().await;

@@ -92,7 +92,7 @@ impl ServeArgs {
     }
 
     /// Prints the dashboard's address and a first command for a person at a terminal.
-    fn greet(&self, url: &str) {
+    fn print_hint(&self, url: &str) {
         if !self.log.is_for_people() {
             return;
         }
@@ -191,7 +191,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         "open file limit: {}, including connections",
         files.map_or("none".to_owned(), |files| files.to_string())
     );
-    args.greet(&server.url());
+    args.print_hint(&server.url());
     if !server.has_keys().await? {
         tracing::warn!(
             "no API keys yet: every process on this machine has full access, and connections from other \

@@ -103,7 +103,7 @@ impl QueueArg {
 
 impl WorkArgs {
     /// How many programs may run at once in all queues.
-    fn places(&self) -> u32 {
+    fn concurrency(&self) -> u32 {
         self.queues.iter().map(|queue| queue.concurrency.unwrap_or(self.concurrency)).sum()
     }
 
@@ -186,7 +186,7 @@ pub(crate) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let place = server.as_ref().map_or_else(String::new, |server| server.place().to_owned());
     let reporter = Reporter::new(args.server.quiet, args.server.json, &args.types);
     let said = move |summary: exec::Summary| reporter.say(&summary);
-    let program = Arc::new(Program::new(args.conduct(server), args.places(), args.guard()?, said));
+    let program = Arc::new(Program::new(args.conduct(server), args.concurrency(), args.guard()?, said));
     let worker = args.worker(&queue, &program);
     let (control, stop) = (worker.control(), CancellationToken::new());
     let running = worker.run_until(stop.cancelled());
@@ -228,7 +228,7 @@ async fn stop_on_signals(
     };
     if !args.server.quiet {
         tokio::select! {
-            _ = control.started() => greet(args),
+            _ = control.started() => print_hint(args),
             () = signalled() => {}
         }
     }
@@ -277,12 +277,12 @@ fn explained(place: &str, had_key: bool, error: WorkError) -> anyhow::Error {
     }
 }
 
-fn greet(args: &WorkArgs) {
+fn print_hint(args: &WorkArgs) {
     let queues: Vec<&str> = args.queues.iter().map(|queue| queue.name.as_str()).collect();
     output::note(&format!(
         "windlass: runs {} from {}, {} at once; stop with Ctrl-C",
         args.types.join(", "),
         queues.join(", "),
-        args.places()
+        args.concurrency()
     ));
 }

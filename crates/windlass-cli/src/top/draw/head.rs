@@ -126,6 +126,8 @@ fn history_title(screen: &Screen) -> String {
 /// The most important facts, the most urgent first.
 fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme) {
     let mut parts = vec![gate(screen, theme)];
+    // What needs attention first: a narrow screen cuts the rest.
+    parts.extend(failures(screen, theme));
     let paused = screen.queues.iter().filter(|queue| queue.paused.is_some()).count() as u64;
     if paused > 0 {
         parts.push((format!("{} paused", several(paused, "queue", "queues")), theme.warning()));
@@ -156,7 +158,6 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
     }
     parts.push((format!("{} ready", count(ready)), Style::new()));
     parts.push((format!("{} running", count(screen.states.sum(&[JobState::Running]))), theme.busy()));
-    parts.extend(failures(screen, theme));
     let mut pieces = vec![Span::raw(" ")];
     for (text, style) in parts {
         if pieces.len() > 1 {

@@ -72,7 +72,7 @@ const COLUMNS: [Column; 11] = [
         text: |queue, _| depth(queue, &[JobState::Suspended]),
         style: |queue, _, theme| warned(queue, &[JobState::Suspended], theme),
     },
-    Column { title: "failed", width: 6, from: 0, text: failed, style: troubled },
+    Column { title: "failed", width: 6, from: 0, text: failed, style: failed_style },
     Column { title: "oldest", width: 7, from: 0, text: oldest, style: aged },
     Column {
         title: "in",
@@ -117,7 +117,7 @@ fn failed(queue: &Queue, screen: &Screen) -> String {
     }
 }
 
-fn troubled(queue: &Queue, screen: &Screen, theme: Theme) -> Style {
+fn failed_style(queue: &Queue, screen: &Screen, theme: Theme) -> Style {
     if screen.open_failures_of(&queue.name).0 > 0 { theme.bad() } else { theme.faint() }
 }
 

@@ -12,6 +12,7 @@ use windlass::store::command::claim::ClaimRequest;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
+use windlass::store::engine::RecordQuery;
 use windlass::store::environment::StoreOptions;
 use windlass_testkit::cluster::new_schema;
 use windlass_testkit::{store_in, windlass};
@@ -104,6 +105,40 @@ async fn a_backup_is_restored_to_a_new_file_only() {
     assert!(run(&["verify", "--store", &new]).await.status.success());
     let refused = run(&["restore", &copy, "--store", "postgres://db/app"]).await;
     assert!(said(&refused.stderr).contains("PostgreSQL's own tools"));
+}
+
+/// A plan changes nothing, `--yes` does what follows, and what does not follow is left to a person.
+#[tokio::test]
+async fn a_store_is_repaired_as_far_as_it_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path()).await;
+    let path = store.strip_prefix("sqlite:").unwrap().to_owned();
+    let spoil = |sql: &str| rusqlite::Connection::open(&path).unwrap().execute(sql, []).unwrap();
+    assert!(run(&["verify", "--repair", "--store", &store]).await.status.success());
+    assert_eq!(spoil("UPDATE counts SET n = n + 4 WHERE n > 0"), 1);
+    let planned = run(&["verify", "--repair", "--store", &store]).await;
+    let (out, err) = (said(&planned.stdout), said(&planned.stderr));
+    assert!(
+        out.contains("scheduled: counter 7, jobs 3") && out.contains("by -4: counters are sums"),
+        "{out}"
+    );
+    assert!(err.contains("nothing was changed") && !planned.status.success(), "{err}");
+    let repaired = run(&["verify", "--repair", "--yes", "--store", &store]).await;
+    assert!(said(&repaired.stderr).contains("1 of 1 repaired"), "{}", said(&repaired.stderr));
+    assert!(repaired.status.success());
+    let audit = Store::open(&store, StoreOptions::default()).unwrap();
+    let records = audit.audit(&Caller::local(), RecordQuery { limit: 10, ..RecordQuery::default() }).await;
+    audit.close();
+    let last = records.unwrap().pop().unwrap();
+    assert_eq!(last.event.as_str(), "store.ops.repaired");
+    assert!(last.context.contains("counter 7, jobs 3") && last.context.contains("by -4"), "{}", last.context);
+    assert_eq!(spoil("DELETE FROM jobs WHERE seq = 1"), 1);
+    let refused = run(&["verify", "--repair", "--yes", "--json", "--store", &store]).await;
+    let report: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    assert!(!refused.status.success());
+    let [repair] = &report["repairs"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert_eq!((&repair["code"], &repair["repair"]), (&"payloads".into(), &Value::Null));
+    assert!(repair["advice"].as_str().unwrap().contains("restore a backup"), "{repair}");
 }
 
 /// Model: store-generation. For a database that was put back by PostgreSQL's own tools.

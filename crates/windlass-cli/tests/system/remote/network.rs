@@ -17,6 +17,7 @@ use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::bulk::BulkAction;
 use windlass::store::command::key::NewKey;
 use windlass::store::command::pause::Pause;
+use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::environment::StoreOptions;
 use windlass::store::filter::Filter;
@@ -215,7 +216,10 @@ async fn refusals_are_the_same_values_here_and_there() {
     let job = there.submit(&me, vec![new("a")], SubmitOptions::default()).await.unwrap()[0].job.id;
     let resume = || ActionRequest::Resume { reason: None };
     let errors = [
-        (there.act_strictly(&me, job, resume()).await, here.act_strictly(&me, job, resume()).await),
+        (
+            there.act_with(&me, job, resume(), ActOptions::strict()).await,
+            here.act_with(&me, job, resume(), ActOptions::strict()).await,
+        ),
         (there.act(&me, job, ActionRequest::Submit).await, here.act(&me, job, ActionRequest::Submit).await),
     ];
     for (there, here) in errors {

@@ -22,7 +22,7 @@ tests!(
     decided_groups_come_with_the_claim,
 );
 
-async fn spawn_beside(t: &Fixture, family: &Family, name: &str, count: usize) {
+async fn spawn_background(t: &Fixture, family: &Family, name: &str, count: usize) {
     let options = SpawnOptions { keeps_running: true, ..SpawnOptions::default() };
     let group = group(name, GroupStrategy::CollectAll, count);
     let spawned = t.store.spawn_with(&t.me, lease_ref(&family.parent), group, options).await.unwrap();
@@ -42,10 +42,10 @@ fn of_group(name: &str) -> Park {
 /// Model: child-groups
 async fn a_job_that_goes_on_beside_its_children_parks_on_any_of_their_groups(t: &Fixture) {
     let family = family(t).await;
-    spawn_beside(t, &family, "a", 1).await;
-    spawn_beside(t, &family, "b", 1).await;
+    spawn_background(t, &family, "a", 1).await;
+    spawn_background(t, &family, "b", 1).await;
     // A repeated request finds the group.
-    spawn_beside(t, &family, "a", 1).await;
+    spawn_background(t, &family, "a", 1).await;
     let park = Park::Any(vec![of_group("a"), of_group("b"), Park::For(secs(60))]);
     assert_eq!(report(t, &family, Outcome::Parked(park)).await, Finish::Applied(JobState::Waiting));
     let found = t.store.get(&t.me, family.id()).await.unwrap().unwrap();
@@ -62,7 +62,7 @@ async fn a_job_that_goes_on_beside_its_children_parks_on_any_of_their_groups(t: 
 /// Model: child-groups
 async fn a_group_that_was_decided_before_wakes_at_once(t: &Fixture) {
     let family = family(t).await;
-    spawn_beside(t, &family, "a", 1).await;
+    spawn_background(t, &family, "a", 1).await;
     let claimed = family.claim_children(t).await;
     t.complete(family.children, &claimed[0]).await;
     assert_eq!(t.state(family.id()).await, JobState::Running);
@@ -73,7 +73,7 @@ async fn a_group_that_was_decided_before_wakes_at_once(t: &Fixture) {
 /// Model: child-groups
 async fn a_job_can_end_before_the_children_it_does_not_wait_for(t: &Fixture) {
     let family = family(t).await;
-    spawn_beside(t, &family, "a", 2).await;
+    spawn_background(t, &family, "a", 2).await;
     t.complete(family.worker, &family.parent).await;
     let claimed = family.claim_children(t).await;
     for child in &claimed {
@@ -87,7 +87,7 @@ async fn a_job_can_end_before_the_children_it_does_not_wait_for(t: &Fixture) {
 /// Model: child-groups
 async fn a_group_that_does_not_exist_is_not_waited_for(t: &Fixture) {
     let family = family(t).await;
-    spawn_beside(t, &family, "a", 1).await;
+    spawn_background(t, &family, "a", 1).await;
     for park in [of_group("b"), Park::Any(vec![of_group("a"), of_group("b")]), of_group("")] {
         let finish = report(t, &family, Outcome::Parked(park)).await;
         assert!(matches!(finish, Finish::Rejected(_)), "{finish:?}");
@@ -106,8 +106,8 @@ async fn a_group_that_does_not_exist_is_not_waited_for(t: &Fixture) {
 /// Model: child-groups, bounded-commits
 async fn children_are_read_in_pages(t: &Fixture) {
     let family = family(t).await;
-    spawn_beside(t, &family, "a", 3).await;
-    spawn_beside(t, &family, "b", 2).await;
+    spawn_background(t, &family, "a", 3).await;
+    spawn_background(t, &family, "b", 2).await;
     for child in family.claim_children(t).await {
         let outcome = Outcome::Completed { result: Some(b"12345".to_vec()) };
         t.finish(family.children, child.job.id, child.job.fence, outcome).await;
@@ -145,8 +145,8 @@ async fn children_are_read_in_pages(t: &Fixture) {
 /// Model: child-groups
 async fn decided_groups_come_with_the_claim(t: &Fixture) {
     let family = family(t).await;
-    spawn_beside(t, &family, "open", 1).await;
-    spawn_beside(t, &family, "done", 2).await;
+    spawn_background(t, &family, "open", 1).await;
+    spawn_background(t, &family, "done", 2).await;
     let claimed = family.claim_children(t).await;
     for child in &claimed[1..] {
         let outcome = Outcome::Completed { result: Some(b"7".to_vec()) };
@@ -168,7 +168,7 @@ async fn results_of_children_that_are_read_together_have_a_total_size(t: &Fixtur
     let t = t.another(StoreOptions { payload_bytes_max: largest, ..StoreOptions::default() });
     let family = family(&t).await;
     let count = limits::CHILD_RESULTS_BYTES_MAX / largest + 1;
-    spawn_beside(&t, &family, "a", count).await;
+    spawn_background(&t, &family, "a", count).await;
     let claimed = family.claim_children(&t).await;
     assert_eq!(claimed.len(), count);
     for child in &claimed {

@@ -1,6 +1,6 @@
 //! A spawning that is refused leaves nothing behind, and the parent running.
 
-use windlass::error::WorkError;
+use windlass::error::{FieldProblem, SubmitError, WorkError};
 use windlass::job::{GroupStrategy, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
@@ -54,6 +54,8 @@ async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
             .await;
         let Err(WorkError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
         assert_eq!(invalid.field, "strategy.threshold");
+        // "allowed is 1 to 0" would help nobody.
+        assert_eq!(count == 0, matches!(invalid.problem, FieldProblem::Contradiction(_)), "{invalid}");
     }
     assert_eq!(t.picture(family.id()).await, before);
     for name in [String::new(), "n".repeat(limits::STEP_NAME_CHARS_MAX + 1)] {
@@ -85,7 +87,11 @@ async fn children_that_are_not_allowed_are_refused_together(t: &Fixture) {
         let jobs = vec![child(), bad];
         let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
         let refused = t.store.spawn(&t.me, lease_ref(&family.parent), new).await;
-        assert!(matches!(refused, Err(WorkError::Invalid(_) | WorkError::Children(_))), "{refused:?}");
+        let Err(WorkError::Children(error)) = refused else { panic!("{refused:?}") };
+        assert!(matches!(
+            *error,
+            SubmitError::Invalid { index: 1, .. } | SubmitError::PayloadTooLarge { index: 1, .. }
+        ));
     }
     assert_eq!(t.picture(family.id()).await, before);
 }
@@ -99,7 +105,9 @@ async fn children_belong_to_their_parents_tenant(t: &Fixture) {
     let jobs = vec![child(), NewJob { tenant: Some(tenant("red")), ..child() }];
     let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };
     let refused = t.store.spawn(&t.me, lease_ref(&claimed), new).await;
-    assert!(refused.is_err(), "{refused:?}");
+    let Err(WorkError::Children(error)) = refused else { panic!("{refused:?}") };
+    let SubmitError::Invalid { index, invalid } = *error else { panic!("{error}") };
+    assert_eq!((index, invalid.field.as_str()), (1, "tenant"));
     assert_eq!(t.picture(claimed.job.id).await, before);
     let jobs = vec![child(), NewJob { tenant: Some(tenant("blue")), ..child() }];
     let new = NewGroup { jobs, ..group("all", GroupStrategy::CollectAll, 0) };

@@ -4,9 +4,10 @@ use windlass::audit::AuditEvent;
 use windlass::error::ActError;
 use windlass::job::{JobId, JobState};
 use windlass::limits;
+use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::finish::{Finish, Park};
 
-use crate::fixture::{Fixture, new_job, secs};
+use crate::fixture::{Fixture, lease_ref, new_job, secs};
 
 tests!(
     jobs_steps_signal, jobs::steps::signal:
@@ -20,6 +21,7 @@ tests!(
     a_final_job_and_an_unknown_one_take_no_signal,
     a_thousand_signals_are_kept_and_one_more_is_refused,
     names_and_values_of_signals_have_limits,
+    a_wait_whose_signal_could_not_be_saved_is_refused,
 );
 
 fn wait_for(name: &str) -> Park {
@@ -37,6 +39,30 @@ async fn send(t: &Fixture, id: JobId, name: &str, value: &str) {
 /// A checkpoint as [`Fixture::checkpoints`] shows it.
 fn saved(step: &str, value: &str) -> (String, String) {
     (step.to_owned(), value.to_owned())
+}
+
+/// Model: sleeps-and-signals, checkpoints
+async fn a_wait_whose_signal_could_not_be_saved_is_refused(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("approval")).await;
+    let notes = |count: usize| {
+        let step = |number| AttemptWrite::Checkpoint { step: format!("step {number}"), value: b"1".to_vec() };
+        (0..count).map(step).collect::<Vec<_>>()
+    };
+    let most = limits::CHECKPOINTS_MAX;
+    t.store.record(&t.me, lease_ref(&claimed), notes(most - 1)).await.unwrap();
+    send(t, claimed.job.id, "word", "1").await;
+    send(t, claimed.job.id, "word", "2").await;
+    assert_eq!(t.park(worker, &claimed, wait_for("word")).await, Finish::Applied(JobState::Scheduled));
+    let claimed = t.claim_one(worker).await;
+    assert_eq!(claimed.job.details.checkpoints, most as u64);
+    let refused = t.park(worker, &claimed, wait_for("word")).await;
+    assert!(matches!(&refused, Finish::Rejected(invalid) if invalid.field == "park.signal"), "{refused:?}");
+    // It may wait where an earlier result is replaced.
+    let again = Park::Signal { name: "word".into(), step: Some("step 0".into()), timeout: None };
+    assert_eq!(t.park(worker, &claimed, again).await, Finish::Applied(JobState::Scheduled));
+    let claimed = t.claim_one(worker).await;
+    let saved = claimed.checkpoints.iter().find(|saved| saved.step == "step 0").unwrap();
+    assert_eq!(&*saved.value, br#"{"signal":2}"#, "the signal was kept");
 }
 
 /// Model: sleeps-and-signals

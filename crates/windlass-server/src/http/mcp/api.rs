@@ -13,7 +13,7 @@ use windlass_api::client::call::encoded;
 use super::Session;
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
-use crate::http::schema::{Part, Shape};
+use crate::http::schema::{ArgumentSchema, Shape};
 use crate::limits::MCP_READ_BYTES_MAX;
 use crate::server::Peer;
 
@@ -40,7 +40,7 @@ impl FromRequestParts<App> for Calls {
     }
 }
 
-impl Part for Calls {
+impl ArgumentSchema for Calls {
     fn describe(_: &mut Shape) {}
 }
 

@@ -3,7 +3,7 @@
 
 mod jobs;
 mod manage;
-mod work;
+mod worker_protocol;
 
 use super::Route;
 
@@ -30,7 +30,7 @@ impl Operation {
 }
 
 fn all() -> impl Iterator<Item = &'static Operation> {
-    [jobs::OPERATIONS, work::OPERATIONS, manage::OPERATIONS].into_iter().flatten()
+    [jobs::OPERATIONS, worker_protocol::OPERATIONS, manage::OPERATIONS].into_iter().flatten()
 }
 
 /// The entry of a route.

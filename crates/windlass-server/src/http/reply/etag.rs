@@ -19,7 +19,7 @@ use windlass_api::job::Job;
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::response::JsonOk;
-use crate::http::schema::{Part, Reply, Shape};
+use crate::http::schema::{ArgumentSchema, Reply, Shape};
 
 /// The tag of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl FromRequestParts<App> for Expected {
     }
 }
 
-impl Part for Expected {
+impl ArgumentSchema for Expected {
     fn describe(shape: &mut Shape) {
         let about = "ETags of the job, or `*`: act only if the job has not changed since";
         shape.headers.push(("If-Match", about));
@@ -161,7 +161,7 @@ impl FromRequestParts<App> for Held {
     }
 }
 
-impl Part for Held {
+impl ArgumentSchema for Held {
     fn describe(shape: &mut Shape) {
         shape
             .headers

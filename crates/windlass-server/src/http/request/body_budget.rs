@@ -41,10 +41,10 @@ fn give_back<K: Hash + Eq>(held: &mut HashMap<K, usize>, holder: &K, kib: usize)
 impl BodyBudget {
     /// A reservation for the body and the response of one request, empty at first; without a holder if the caller is not
     /// known.
-    pub(crate) fn room(&self, source: Option<&ReadSource>) -> BodyReservation {
+    pub(crate) fn reserve_for(&self, source: Option<&ReadSource>) -> BodyReservation {
         let holder = source.map(ReadSource::holder).unwrap_or_default().to_owned();
         let tenant = source.and_then(ReadSource::tenant).cloned();
-        BodyReservation(Arc::new(Taken { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
+        BodyReservation(Arc::new(Reservation { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -54,9 +54,9 @@ impl BodyBudget {
 
 /// The memory of one request, returned when all clones are dropped.
 #[derive(Clone)]
-pub(crate) struct BodyReservation(Arc<Taken>);
+pub(crate) struct BodyReservation(Arc<Reservation>);
 
-struct Taken {
+struct Reservation {
     memory: BodyBudget,
     holder: String,
     tenant: Option<Tenant>,
@@ -100,7 +100,7 @@ impl BodyReservation {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let own = *self.kib.get_mut().unwrap_or_else(PoisonError::into_inner);
         if own == 0 {
@@ -120,9 +120,9 @@ mod tests {
     use super::*;
     use windlass::store::caller::{Caller, Role};
 
-    fn room(memory: &BodyBudget, name: &str, tenant: Option<&str>) -> BodyReservation {
+    fn reserve_for(memory: &BodyBudget, name: &str, tenant: Option<&str>) -> BodyReservation {
         let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
-        memory.room(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, tenant))))
+        memory.reserve_for(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, tenant))))
     }
 
     #[test]
@@ -130,14 +130,14 @@ mod tests {
         let memory = BodyBudget::default();
         let count = limits::BODIES_BYTES_PER_TENANT_MAX / limits::BODIES_BYTES_PER_KEY_MAX;
         let own: Vec<BodyReservation> =
-            (0..=count).map(|number| room(&memory, &format!("key-{number}"), Some("a"))).collect();
+            (0..=count).map(|number| reserve_for(&memory, &format!("key-{number}"), Some("a"))).collect();
         for room in &own[..count] {
             room.hold(limits::BODIES_BYTES_PER_KEY_MAX + limits::BODY_BYTES_FREE).unwrap();
         }
         assert!(own[count].hold(limits::BODY_BYTES_LARGE).is_err());
         // A response to a completed write is sent and counted in any case.
         own[count].hold_anyway(limits::BODY_BYTES_LARGE);
-        room(&memory, "other", Some("b")).hold(limits::BODIES_BYTES_PER_KEY_MAX / 2).unwrap();
+        reserve_for(&memory, "other", Some("b")).hold(limits::BODIES_BYTES_PER_KEY_MAX / 2).unwrap();
         drop(own);
         let held = memory.held();
         assert!(held.all == 0 && held.each.is_empty() && held.tenants.is_empty());
@@ -149,12 +149,12 @@ mod tests {
         let count = limits::BODIES_BYTES_MAX / limits::BODIES_BYTES_PER_KEY_MAX;
         let largest = limits::BODIES_BYTES_PER_KEY_MAX + limits::BODY_BYTES_FREE;
         let holders: Vec<BodyReservation> =
-            (0..count).map(|number| room(&memory, &format!("holder-{number}"), None)).collect();
+            (0..count).map(|number| reserve_for(&memory, &format!("holder-{number}"), None)).collect();
         for room in &holders {
             room.hold(largest / 2).unwrap();
             room.hold(largest).unwrap();
         }
-        let (other, small) = (room(&memory, "other", None), room(&memory, "other", None));
+        let (other, small) = (reserve_for(&memory, "other", None), reserve_for(&memory, "other", None));
         assert!(other.hold(limits::BODY_BYTES_LARGE).is_err());
         small.hold(limits::BODY_BYTES_FREE).unwrap();
         drop(holders);
@@ -164,10 +164,10 @@ mod tests {
     #[test]
     fn one_key_leaves_the_others_their_share() {
         let memory = BodyBudget::default();
-        let (first, second) = (room(&memory, "ada", None), room(&memory, "ada", None));
+        let (first, second) = (reserve_for(&memory, "ada", None), reserve_for(&memory, "ada", None));
         first.hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
         assert!(second.hold(limits::BODY_BYTES_FREE + (1 << 20)).is_err());
-        room(&memory, "bob", None).hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
+        reserve_for(&memory, "bob", None).hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
         drop(first);
         second.hold(limits::BODIES_BYTES_PER_KEY_MAX).unwrap();
         drop(second);

@@ -10,11 +10,11 @@ pub(crate) struct ConnectionSlots(Arc<Inner>);
 struct Inner {
     all_max: usize,
     each_max: usize,
-    open: Mutex<Open>,
+    open: Mutex<ConnectionCounts>,
 }
 
 #[derive(Default)]
-struct Open {
+struct ConnectionCounts {
     all: usize,
     /// Per holder, if not zero.
     each: HashMap<String, usize>,
@@ -22,7 +22,7 @@ struct Open {
 
 /// Why there is no free slot.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum NoFreeSlot {
     /// All slots are in use.
     All,
     /// The holder has reached its limit.
@@ -42,14 +42,14 @@ impl ConnectionSlots {
     }
 
     /// Takes a slot for this holder.
-    pub(crate) fn take(&self, holder: &str) -> Result<ConnectionSlot, Taken> {
+    pub(crate) fn take(&self, holder: &str) -> Result<ConnectionSlot, NoFreeSlot> {
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.all >= self.0.all_max {
-            return Err(Taken::All);
+            return Err(NoFreeSlot::All);
         }
         let own = open.each.get(holder).copied().unwrap_or_default();
         if own >= self.0.each_max {
-            return Err(Taken::Each);
+            return Err(NoFreeSlot::Each);
         }
         open.all += 1;
         open.each.insert(holder.to_owned(), own + 1);
@@ -83,9 +83,9 @@ mod tests {
     fn one_holder_cannot_take_all_places() {
         let slots = ConnectionSlots::new(3, 2);
         let own = [slots.take("ada").unwrap(), slots.take("ada").unwrap()];
-        assert_eq!(slots.take("ada").err(), Some(Taken::Each));
+        assert_eq!(slots.take("ada").err(), Some(NoFreeSlot::Each));
         let other = slots.take("bob").unwrap();
-        assert_eq!(slots.take("eve").err(), Some(Taken::All));
+        assert_eq!(slots.take("eve").err(), Some(NoFreeSlot::All));
         drop(other);
         drop(own);
         assert_eq!(slots.open(), 0);

@@ -111,9 +111,9 @@ pub(crate) async fn discard(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    let lent = SharedBody(Arc::new(Mutex::new(Paced::new(body))));
-    let mut response = next.run(Request::from_parts(parts, Body::new(lent.clone()))).await;
-    let rest = std::mem::take(&mut lent.body().body);
+    let shared_body = SharedBody(Arc::new(Mutex::new(Paced::new(body))));
+    let mut response = next.run(Request::from_parts(parts, Body::new(shared_body.clone()))).await;
+    let rest = std::mem::take(&mut shared_body.body().body);
     if !rest.is_end_stream() && !is_read_to_its_end(rest).await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use windlass::clock::{Deadline, Stopwatch};
 
 use crate::http::app::App;
@@ -27,8 +28,11 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Body<T>, ApiError> {
         let limit = request.extensions().get::<BytesMax>().map_or(limits::BODY_BYTES_SMALL, |limit| limit.0);
-        let room =
-            request.extensions().get::<BodyReservation>().cloned().unwrap_or_else(|| app.bodies().room(None));
+        let room = request
+            .extensions()
+            .get::<BodyReservation>()
+            .cloned()
+            .unwrap_or_else(|| app.bodies().reserve_for(None));
         let watch = Stopwatch::start();
         let bytes = read(request, limit, &room).await?;
         // The time a client takes to send its request does not count against the store's deadline.
@@ -92,20 +96,26 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let decoded = objects::read(&mut json).map_err(|error| {
         let path = dotted(error.path());
-        refusal(&path, &error.into_inner())
+        refusal(bytes, &path, &error.into_inner())
     })?;
     json.end().map_err(|error| not_json(&error))?;
     Ok(decoded)
 }
 
-fn refusal(path: &str, error: &serde_json::Error) -> ApiError {
-    if !error.is_data() {
-        return not_json(error);
+/// The error for a body that was not read: what is not JSON is refused as such, whatever else is wrong before it.
+fn refusal(bytes: &[u8], path: &str, error: &serde_json::Error) -> ApiError {
+    if let Err(error) = serde_json::from_slice::<&RawValue>(bytes) {
+        return not_json(&error);
     }
     let whole = error.to_string();
     // The position in the text is not useful, since the message names the field.
     let message = whole.split(" at line ").next().unwrap_or(&whole);
-    misfit(path, message)
+    match message {
+        _ if error.is_data() => misfit(path, message),
+        "number out of range" => misfit(path, "is a number out of range"),
+        // Where a name is required, serde takes any other JSON for an error of syntax.
+        _ => misfit(path, "is not a value that this field takes"),
+    }
 }
 
 /// The error for an invalid value; serde's messages name a missing, unknown or duplicate field.
@@ -190,7 +200,12 @@ mod tests {
     struct Sample {
         #[allow(dead_code)]
         jobs: Vec<Inner>,
+        #[allow(dead_code)]
+        mode: Option<Mode>,
     }
+
+    #[derive(Debug, Deserialize)]
+    enum Mode {}
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -217,6 +232,23 @@ mod tests {
         assert_eq!(field(r#"{"jobs":[{"`a`.b":1}]}"#), r#"invalid_value "jobs.0.`a`.b""#);
         let long = "x".repeat(1 << 20);
         assert!(field(&format!("{{\"{long}\":1}}")).len() < 1_000);
+        for mode in ["5", "true", "[]", "{}", "1e999", "-1.5"] {
+            assert_eq!(field(&format!(r#"{{"jobs":[],"mode":{mode}}}"#)), r#"invalid_value "mode""#);
+        }
+        assert_eq!(field(r#"{"jobs":[{"n":1e999}]}"#), r#"invalid_value "jobs.0.n""#);
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_as_such_whatever_comes_before() {
+        for end in ["", "}", "}}", ",}", ":1}", "\u{0}}", " nope}"] {
+            assert_eq!(
+                field(&format!(r#"{{"x":1,"jobs":[{{"n":"x"}}]{end}{end}"#)),
+                "not_json null",
+                "{end}"
+            );
+        }
+        let problem = decode::<Sample>(b"{\"x\":\"\xff\"}").expect_err("it is invalid");
+        assert_eq!(problem.body().error.code, "not_json");
         assert_eq!(field(r#"{"jobs":["#), "not_json null");
         assert_eq!(field(r#"{"jobs":[]} x"#), "not_json null");
     }

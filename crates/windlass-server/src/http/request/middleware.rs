@@ -25,7 +25,7 @@ use crate::http::request::cors::FromAllowedSite;
 use crate::http::request::path::shown;
 use crate::http::request::response_budget::held;
 use crate::http::request::strict;
-use crate::http::routes::metrics::RouteCounter;
+use crate::http::routes::metrics::requests::RouteCounter;
 use crate::limits;
 use crate::server::Peer;
 
@@ -65,7 +65,7 @@ pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, 
             Ok(pass) => {
                 // The body's memory is released when the request is finished, the response's when it is sent.
                 let source = request.extensions().get::<CurrentCaller>().map(|who| ReadSource::of(&who.0));
-                let room = gate.app.bodies().room(source.as_ref());
+                let room = gate.app.bodies().reserve_for(source.as_ref());
                 request.extensions_mut().insert(room.clone());
                 let is_safe = request.method().is_safe();
                 let running = async {

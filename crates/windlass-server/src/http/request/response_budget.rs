@@ -31,12 +31,12 @@ pub(crate) fn held(response: Response, room: &BodyReservation, may_refuse: bool)
 }
 
 /// The bytes of a response with their reservation; both are released when the last piece was sent.
-struct Counted {
+struct ReservedBytes {
     bytes: Bytes,
     _room: BodyReservation,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -67,7 +67,7 @@ impl Body for Held {
                 None => return Poll::Ready(None),
             };
             match data {
-                Ok(bytes) => self.rest = Bytes::from_owner(Counted { bytes, _room: self.room.clone() }),
+                Ok(bytes) => self.rest = Bytes::from_owner(ReservedBytes { bytes, _room: self.room.clone() }),
                 Err(other) => return Poll::Ready(Some(Ok(other))),
             }
         }
@@ -96,8 +96,8 @@ mod tests {
     use super::*;
     use crate::http::request::body_budget::BodyBudget;
 
-    fn room(memory: &BodyBudget, name: &str) -> BodyReservation {
-        memory.room(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, None))))
+    fn reserve_for(memory: &BodyBudget, name: &str) -> BodyReservation {
+        memory.reserve_for(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, None))))
     }
 
     fn answer(bytes: usize) -> Response {
@@ -107,29 +107,29 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_nobody_reads_counts_until_it_is_gone() {
         let (memory, large) = (BodyBudget::default(), limits::BODIES_BYTES_PER_KEY_MAX);
-        let unread = held(answer(large), &room(&memory, "ada"), true);
+        let unread = held(answer(large), &reserve_for(&memory, "ada"), true);
         assert_eq!(unread.status(), StatusCode::OK);
-        let refused = held(answer(1 << 20), &room(&memory, "ada"), true);
+        let refused = held(answer(1 << 20), &reserve_for(&memory, "ada"), true);
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(held(answer(1 << 20), &room(&memory, "bob"), true).status(), StatusCode::OK);
+        assert_eq!(held(answer(1 << 20), &reserve_for(&memory, "bob"), true).status(), StatusCode::OK);
         // Small responses and responses to completed writes are sent in any case.
-        assert_eq!(held(answer(1 << 10), &room(&memory, "ada"), true).status(), StatusCode::OK);
-        assert_eq!(held(answer(1 << 20), &room(&memory, "ada"), false).status(), StatusCode::OK);
+        assert_eq!(held(answer(1 << 10), &reserve_for(&memory, "ada"), true).status(), StatusCode::OK);
+        assert_eq!(held(answer(1 << 20), &reserve_for(&memory, "ada"), false).status(), StatusCode::OK);
         // The last piece releases the memory, not the first.
         let mut body = unread.into_body();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(first.len(), limits::ANSWER_PIECE_BYTES);
         drop(body);
-        let refused = held(answer(large / 2), &room(&memory, "ada"), true);
+        let refused = held(answer(large / 2), &reserve_for(&memory, "ada"), true);
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         drop(first);
-        assert_eq!(held(answer(large), &room(&memory, "ada"), true).status(), StatusCode::OK);
+        assert_eq!(held(answer(large), &reserve_for(&memory, "ada"), true).status(), StatusCode::OK);
     }
 
     #[tokio::test]
     async fn a_large_answer_arrives_whole() {
         let (memory, length) = (BodyBudget::default(), 3 * limits::ANSWER_PIECE_BYTES + 5);
-        let response = held(answer(length), &room(&memory, "ada"), true);
+        let response = held(answer(length), &reserve_for(&memory, "ada"), true);
         assert_eq!(response.body().size_hint().exact(), Some(length as u64));
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), vec![b'x'; length]);
     }

@@ -20,7 +20,7 @@ use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 use crate::http::reply::event_stream::{EventBody, EventSender};
 use crate::http::request::auth::{Call, Credentials};
-use crate::http::request::connection_slots::{ConnectionSlot, Taken};
+use crate::http::request::connection_slots::{ConnectionSlot, NoFreeSlot};
 use crate::http::request::query::Query;
 use crate::http::routes::audit::EventName;
 use crate::http::schema::{Reply, Shape};
@@ -115,8 +115,8 @@ pub(crate) fn place_for(
         ApiError::too_much("too_many_streams", message, limits::STREAM_ALIVE_EVERY).with("limit", max)
     };
     let own = app.streams().take(&caller.bucket()).map_err(|taken| match taken {
-        Taken::All => refused("all callers together have", limits::STREAMS_MAX),
-        Taken::Each => refused("this key has", limits::STREAMS_PER_KEY_MAX),
+        NoFreeSlot::All => refused("all callers together have", limits::STREAMS_MAX),
+        NoFreeSlot::Each => refused("this key has", limits::STREAMS_PER_KEY_MAX),
     })?;
     let Some(tenant) = &caller.tenant else { return Ok((own, None)) };
     let tenants = app.tenant_streams().take(tenant.as_str());
@@ -153,12 +153,12 @@ struct Reader {
 
 impl Reader {
     async fn run(mut self) {
-        let reason = self.pass_on().await;
+        let reason = self.send_all().await;
         self.events.end(reason);
     }
 
     /// Sends events until there is a reason to stop; returns the reason.
-    async fn pass_on(&mut self) -> &'static str {
+    async fn send_all(&mut self) -> &'static str {
         let mut checks = interval(KEY_CACHE_TTL);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut alive = interval(limits::STREAM_ALIVE_EVERY);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::limits::{HISTORY_RANGE_MAX, HISTORY_RANGE_MIN};
-use windlass::store::query::history::{HistoryRequest, Part};
+use windlass::store::query::history::{HistoryRequest, HistorySubject};
 use windlass_api::stats::history::{HistoryQuery, StatsHistory};
 
 use crate::http::reply::error::ApiError;
@@ -20,9 +20,9 @@ pub(crate) async fn history(
     Query(query): Query<HistoryQuery>,
 ) -> Result<JsonOk<StatsHistory>, ApiError> {
     let part = match (query.queue, query.r#type) {
-        (None, None) => Part::All,
-        (Some(queue), None) => Part::Queue(queue.0),
-        (None, Some(job_type)) => Part::Type(job_type.0),
+        (None, None) => HistorySubject::All,
+        (Some(queue), None) => HistorySubject::Queue(queue.0),
+        (None, Some(job_type)) => HistorySubject::Type(job_type.0),
         (Some(_), Some(_)) => return Err(ApiError::invalid("type", "give `queue` or `type`, not both")),
     };
     let range = query.range.map_or(RANGE_DEFAULT, |range| range.0);

@@ -124,8 +124,8 @@ async fn result_of(app: &App, caller: &Caller, snapshot: &Snapshot) -> Result<Op
 }
 
 /// The payload, if requested and permitted.
-fn payload_of(snapshot: &Snapshot, is_wanted: bool) -> Option<payload::Shown> {
-    (is_wanted && !snapshot.is_redacted).then(|| payload::Shown::from(&snapshot.spec.payload))
+fn payload_of(snapshot: &Snapshot, is_wanted: bool) -> Option<payload::PayloadView> {
+    (is_wanted && !snapshot.is_redacted).then(|| payload::PayloadView::from(&snapshot.spec.payload))
 }
 
 /// How to read one job.

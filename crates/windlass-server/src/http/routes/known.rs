@@ -2,13 +2,13 @@
 
 use windlass::store::caller::Caller;
 use windlass::store::query::known::{KnownNames, Named};
-use windlass_api::known::Known;
+use windlass_api::known::KnownView;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
 
 /// Whether a name is known, and similar names.
-pub(crate) async fn known(app: &App, caller: &Caller, named: Named) -> Result<Known, ApiError> {
+pub(crate) async fn known(app: &App, caller: &Caller, named: Named) -> Result<KnownView, ApiError> {
     let KnownNames { is_known, similar, .. } = app.store().known(caller, named).await?;
-    Ok(Known { known: is_known, similar })
+    Ok(KnownView { known: is_known, similar })
 }

@@ -1,138 +1,228 @@
-//! Metrics of the server itself: requests by route and status, and their durations. Counting takes no lock.
+//! `GET /metrics`: jobs and requests, in the format of Prometheus or as OpenMetrics. A caller sees the jobs of its own tenant.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+pub(in crate::http) mod requests;
+mod store;
+mod text;
 
-use axum::http::{Method, StatusCode};
+use std::sync::Arc;
 
-use crate::http::routes::metrics_text::{Buckets, MetricsText};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use windlass::clock::{ClockReport, Timestamp};
+use windlass::store::documents::schedules::Schedule;
+use windlass::store::query::queues::QueueInfo;
 
-/// Upper bounds of the duration buckets, in milliseconds.
-const EDGES_MS: [u64; 15] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
+use crate::http::app::StorePlace;
+use crate::http::reply::error::ApiError;
+use crate::http::request::auth::Call;
+use crate::http::routes::metrics::requests::write_requests;
+use crate::http::routes::metrics::store::write_store;
+use crate::http::routes::metrics::text::{MetricsFormat, MetricsText};
+use crate::http::schema::{Reply, Shape};
+use crate::{limits, process, telemetry};
 
-/// The statuses that are counted separately. Any other is counted as the last of its class, so that an alert on 5xx is
-/// about nothing else.
-const STATUSES: [u16; 25] = [
-    199, 200, 201, 202, 204, 299, 303, 304, 399, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 429,
-    499, 500, 503, 599,
+/// Metrics in the format that was asked for.
+pub(crate) struct MetricsResponse(MetricsFormat, String);
+
+impl IntoResponse for MetricsResponse {
+    fn into_response(self) -> Response {
+        ([(CONTENT_TYPE, self.0.content_type())], self.1).into_response()
+    }
+}
+
+impl Reply for MetricsResponse {
+    fn describe(shape: &mut Shape) {
+        shape.gives_text(MetricsFormat::Prometheus.content_type());
+        shape.gives_text(MetricsFormat::OpenMetrics.content_type());
+        shape
+            .headers
+            .push(("accept", "`application/openmetrics-text` for OpenMetrics, with trace ids as exemplars."));
+    }
+}
+
+/// `GET /metrics`
+pub(crate) async fn metrics(
+    Call { app, caller }: Call,
+    headers: HeaderMap,
+) -> Result<MetricsResponse, ApiError> {
+    let max = limits::METRIC_QUEUES_MAX;
+    let (mut queues, config, now) = (
+        app.store().queues_after(&caller, None, max + 1).await?,
+        app.store().config(&caller).await?,
+        app.now(),
+    );
+    let has_more = queues.len() > max;
+    queues.truncate(max);
+    let format = MetricsFormat::accepted(&headers);
+    let mut text = MetricsText::new(format);
+    write_build(&mut text, app.place());
+    write_queues(&mut text, &queues, now);
+    text.heading(
+        "windlass_queues_left_out",
+        "gauge",
+        "1 if some queues have no series, because there are too many; the first by name have series.",
+    );
+    text.line("windlass_queues_left_out", "", u8::from(has_more));
+    let live = config.workers.values().filter(|worker| !worker.is_lost && !worker.is_silent(now));
+    text.heading("windlass_workers", "gauge", "Workers that are alive.");
+    text.line("windlass_workers", "", live.clone().count());
+    text.heading(
+        "windlass_worker_slots",
+        "gauge",
+        "Maximum number of jobs that the workers alive can run at once.",
+    );
+    text.line("windlass_worker_slots", "", live.map(|worker| u64::from(worker.concurrency)).sum::<u64>());
+    text.heading("windlass_gate_online", "gauge", "1 while processing is not paused.");
+    let is_closed = config
+        .pauses
+        .get(&windlass::store::documents::config::PauseScope::Gate)
+        .is_some_and(|hold| hold.is_active(now));
+    text.line("windlass_gate_online", "", u8::from(!is_closed));
+    write_clock(&mut text, &app.store().clock());
+    text.heading(
+        "windlass_cascades",
+        "gauge",
+        "Changes whose effects are not applied to all jobs yet, at most 1000.",
+    );
+    text.line("windlass_cascades", "", app.store().cascades(&caller).await?);
+    write_schedules(&mut text, &config.schedules.values(), now);
+    text.heading("windlass_event_streams", "gauge", "Open live event streams.");
+    text.line("windlass_event_streams", "", app.streams().open());
+    text.heading("windlass_keys_refused_total", "counter", "Invalid API keys, on this node.");
+    text.line("windlass_keys_refused_total", "", app.guesses().total());
+    let known = queues.iter().map(|queue| &queue.name);
+    write_store(&mut text, &app.store().environment().metrics, &caller, known);
+    write_requests(&mut text, app.counters().iter().map(AsRef::as_ref));
+    write_disk(&mut text, app.place());
+    let help = "Spans that were not sent to the collector: too many at once, or not accepted.";
+    text.heading("windlass_spans_dropped_total", "counter", help);
+    text.line("windlass_spans_dropped_total", "", telemetry::dropped());
+    write_process(&mut text);
+    Ok(MetricsResponse(format, text.finish()))
+}
+
+/// Difference between store time and the wall clock, as seen by this node.
+fn write_clock(text: &mut MetricsText, clock: &ClockReport) {
+    let help = "Seconds by which the wall clock is ahead of store time.";
+    text.heading("windlass_clock_skew_seconds", "gauge", help);
+    #[allow(clippy::cast_precision_loss, reason = "clocks do not differ by millions of years")]
+    text.line("windlass_clock_skew_seconds", "", clock.ahead_ms as f64 / 1000.0);
+    text.heading("windlass_clock_believed", "gauge", "0 after the wall clock jumped by more than a minute.");
+    text.line("windlass_clock_believed", "", u8::from(clock.is_believed));
+}
+
+/// Version and engine, to join with other series.
+fn write_build(text: &mut MetricsText, place: &StorePlace) {
+    text.heading("windlass_build_info", "gauge", "1, with the version and the storage engine as labels.");
+    let labels = format!("version=\"{}\",engine=\"{}\"", env!("CARGO_PKG_VERSION"), place.engine);
+    text.line("windlass_build_info", &labels, 1);
+}
+
+/// Size of the database file, and free disk space.
+fn write_disk(text: &mut MetricsText, place: &StorePlace) {
+    let Some(file) = &place.file else { return };
+    text.heading(
+        "windlass_store_bytes",
+        "gauge",
+        "Size of the database file and its write-ahead log in bytes.",
+    );
+    text.line("windlass_store_bytes", "", process::store_bytes(file));
+    if let Some(free) = process::free_bytes(file) {
+        text.heading("windlass_disk_free_bytes", "gauge", "Free bytes on the disk of the database file.");
+        text.line("windlass_disk_free_bytes", "", free);
+    }
+}
+
+/// Selects one number of a schedule.
+type Reading = fn(&Schedule, Timestamp) -> f64;
+
+const SCHEDULES: [(&str, &str, &str, Reading); 4] = [
+    (
+        "windlass_schedule_lag_seconds",
+        "gauge",
+        "Seconds by which the next run of a schedule is overdue.",
+        |schedule, now| schedule.next_at.map_or(0.0, |next| now.since(next).as_secs_f64()),
+    ),
+    ("windlass_schedule_submitted_total", "counter", "Jobs submitted by a schedule.", |schedule, _| {
+        counted(schedule.submitted)
+    }),
+    (
+        "windlass_schedule_skipped_total",
+        "counter",
+        "Runs of a schedule skipped because the previous run was not finished.",
+        |schedule, _| counted(schedule.overlapped),
+    ),
+    (
+        "windlass_schedule_refused_total",
+        "counter",
+        "Runs of a schedule whose job was rejected permanently.",
+        |schedule, _| counted(schedule.refusals),
+    ),
 ];
 
-/// The requests of one route.
-pub(crate) struct RouteCounter {
-    method: Method,
-    path: &'static str,
-    statuses: [AtomicU64; STATUSES.len()],
-    buckets: [AtomicU64; EDGES_MS.len() + 1],
-    micros: AtomicU64,
-    in_flight: AtomicU64,
+#[allow(clippy::cast_precision_loss, reason = "a schedule does not run 2^53 times")]
+fn counted(count: u64) -> f64 {
+    count as f64
 }
 
-/// A request that is being answered; counted until it is dropped.
-pub(crate) struct InFlight<'a>(&'a AtomicU64);
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl RouteCounter {
-    pub(crate) fn new(method: Method, path: &'static str) -> RouteCounter {
-        RouteCounter {
-            method,
-            path,
-            statuses: Default::default(),
-            buckets: Default::default(),
-            micros: AtomicU64::new(0),
-            in_flight: AtomicU64::new(0),
-        }
-    }
-
-    /// Counts a request as being answered, until the returned guard is dropped.
-    pub(crate) fn begin(&self) -> InFlight<'_> {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(&self.in_flight)
-    }
-
-    /// Counts a request.
-    pub(crate) fn answered(&self, status: StatusCode, took: Duration) {
-        self.statuses[counted_as(status)].fetch_add(1, Ordering::Relaxed);
-        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let bucket = EDGES_MS.iter().position(|edge| millis < *edge).unwrap_or(EDGES_MS.len());
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn write_statuses(&self, into: &mut MetricsText) {
-        for (status, count) in STATUSES.iter().zip(&self.statuses) {
-            let count = count.load(Ordering::Relaxed);
-            if count > 0 {
-                let labels = self.labels(&format!(",status=\"{status}\""));
-                into.line("windlass_http_requests_total", &labels, count);
-            }
-        }
-    }
-
-    fn write_times(&self, into: &mut MetricsText) {
-        let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
-        let count: u64 = counts.iter().sum();
-        if count == 0 {
-            return;
-        }
-        let mut so_far = 0;
-        let up_to = EDGES_MS.iter().zip(&counts).map(|(edge, count)| {
-            so_far += count;
-            (Duration::from_millis(*edge).as_secs_f64(), so_far)
-        });
-        let up_to = up_to.collect();
-        let sum = Duration::from_micros(self.micros.load(Ordering::Relaxed)).as_secs_f64();
-        let buckets = Buckets { up_to, count, sum, exemplars: &[] };
-        into.histogram("windlass_http_request_seconds", &self.labels(""), &buckets);
-    }
-
-    fn labels(&self, more: &str) -> String {
-        format!("method=\"{}\",route=\"{}\"{more}", self.method, self.path)
-    }
-}
-
-/// Where in [`STATUSES`] a status is counted.
-fn counted_as(status: StatusCode) -> usize {
-    let status = status.as_u16();
-    let known = STATUSES.binary_search(&status);
-    known.unwrap_or_else(|_| {
-        let last_of_class = status / 100 * 100 + 99;
-        STATUSES.binary_search(&last_of_class).unwrap_or(STATUSES.len() - 1)
-    })
-}
-
-/// Writes all counters.
-pub(crate) fn write_requests<'a>(
-    into: &mut MetricsText,
-    counters: impl Iterator<Item = &'a RouteCounter> + Clone,
+fn write_schedules<'s>(
+    text: &mut MetricsText,
+    schedules: &(impl Iterator<Item = &'s Arc<Schedule>> + Clone),
+    now: Timestamp,
 ) {
-    into.heading("windlass_http_requests_total", "counter", "Requests, by route and status.");
-    counters.clone().for_each(|counter| counter.write_statuses(into));
-    into.heading("windlass_http_request_seconds", "histogram", "Duration of requests, by route.");
-    counters.clone().for_each(|counter| counter.write_times(into));
-    into.heading("windlass_http_requests_in_flight", "gauge", "Requests being answered, with long polls.");
-    let in_flight = counters.map(|counter| counter.in_flight.load(Ordering::Relaxed)).sum::<u64>();
-    into.line("windlass_http_requests_in_flight", "", in_flight);
+    for (name, kind, help, reading) in SCHEDULES {
+        text.heading(name, kind, help);
+        for schedule in schedules.clone().take(limits::METRIC_SCHEDULES_MAX) {
+            let labels = format!("tenant=\"{}\",schedule=\"{}\"", schedule.tenant, schedule.name);
+            text.line(name, &labels, reading(schedule, now));
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Resources of this process, under the standard Prometheus names.
+fn write_process(text: &mut MetricsText) {
+    text.heading("process_cpu_seconds_total", "counter", "CPU time used by this process.");
+    text.line("process_cpu_seconds_total", "", process::cpu_time().as_secs_f64());
+    // Metrics that the system does not provide are left out.
+    if let Some(bytes) = process::resident_bytes() {
+        text.heading("process_resident_memory_bytes", "gauge", "Resident memory of this process.");
+        text.line("process_resident_memory_bytes", "", bytes);
+    }
+    if let Some(seconds) = process::started_at() {
+        text.heading("process_start_time_seconds", "gauge", "Start time of this process, in Unix time.");
+        text.line("process_start_time_seconds", "", seconds);
+    }
+    if let Some(open) = process::open_files() {
+        text.heading(
+            "process_open_fds",
+            "gauge",
+            "Open file descriptors of this process, including connections.",
+        );
+        text.line("process_open_fds", "", open);
+    }
+    if let Some(limit) = process::open_files_max() {
+        text.heading("process_max_fds", "gauge", "Maximum number of open file descriptors of this process.");
+        text.line("process_max_fds", "", limit);
+    }
+}
 
-    #[test]
-    fn a_status_is_counted_as_itself_or_within_its_class() {
-        for status in 100..600 {
-            let counted = STATUSES[counted_as(StatusCode::from_u16(status).unwrap())];
-            assert_eq!(counted / 100, status / 100, "{status} is counted as {counted}");
-            assert!(counted == status || counted % 100 == 99, "{status} is counted as {counted}");
+fn write_queues(text: &mut MetricsText, queues: &[QueueInfo], now: Timestamp) {
+    // Queue names need no escaping: letters, digits and `_ . : -`.
+    text.heading("windlass_jobs", "gauge", "Jobs by queue and state.");
+    for queue in queues {
+        for (state, count) in &queue.depth {
+            text.line("windlass_jobs", &format!("queue=\"{}\",state=\"{state}\"", queue.name), count);
         }
-        for common in [200, 304, 404, 412, 500, 503] {
-            assert_eq!(STATUSES[counted_as(StatusCode::from_u16(common).unwrap())], common);
-        }
-        assert_eq!(STATUSES[counted_as(StatusCode::from_u16(999).unwrap())], 599);
+    }
+    text.heading("windlass_queue_oldest_seconds", "gauge", "Age of the oldest waiting job of a queue.");
+    for queue in queues {
+        let age = queue.oldest.map_or(0.0, |since| now.since(since).as_secs_f64());
+        text.line("windlass_queue_oldest_seconds", &format!("queue=\"{}\"", queue.name), age);
+    }
+    text.heading("windlass_queue_paused", "gauge", "1 while a queue is paused.");
+    for queue in queues {
+        let is_paused = u8::from(queue.paused.is_some());
+        text.line("windlass_queue_paused", &format!("queue=\"{}\"", queue.name), is_paused);
     }
 }

@@ -5,8 +5,9 @@ use windlass::settings::patch::SettingsPatch;
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::PauseTarget;
 use windlass::store::query::known::Named;
-use windlass::store::wire::operations::{pause_request, queue as encode};
-use windlass_api::known::Known;
+use windlass::store::wire::pause::pause_request;
+use windlass::store::wire::queue::queue as encode;
+use windlass_api::known::KnownView;
 use windlass_api::pause::PauseBody;
 use windlass_api::queue::{ActedQueue, Queue, Queues, ResumeBody};
 use windlass_api::settings::QueueBody;
@@ -33,11 +34,11 @@ pub(crate) async fn list(
     let infos = app.store().queues_after(&caller, after, limit + 1).await?;
     let (infos, next_cursor) = query.of(infos, |info| info.name.to_string())?;
     let now = app.now();
-    let queues = infos.iter().map(|info| encode(info, Known::listed(), now)).collect();
+    let queues = infos.iter().map(|info| encode(info, KnownView::listed(), now)).collect();
     Ok(JsonOk(Queues { queues, next_cursor }))
 }
 
-async fn view(app: &App, caller: &Caller, queue: QueueName, known: Known) -> Result<Queue, ApiError> {
+async fn view(app: &App, caller: &Caller, queue: QueueName, known: KnownView) -> Result<Queue, ApiError> {
     let info = app.store().queue(caller, queue).await?;
     Ok(encode(&info, known, app.now()))
 }

@@ -7,8 +7,8 @@ use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::PauseScope;
 use windlass::store::query::known::Named;
-use windlass::store::wire::operations::tenant as encode;
-use windlass_api::known::Known;
+use windlass::store::wire::queue::tenant as encode;
+use windlass_api::known::KnownView;
 use windlass_api::queue::{ActedTenant, TenantView, Tenants};
 use windlass_api::settings::TenantBody;
 use windlass_api::text::Text;
@@ -35,7 +35,7 @@ pub(crate) async fn list(
     }));
     let now = app.now();
     let (names, next_cursor) = query.of(names, ToString::to_string)?;
-    let view = |tenant: &Tenant| encode(tenant, Known::listed(), &stats, &config, now);
+    let view = |tenant: &Tenant| encode(tenant, KnownView::listed(), &stats, &config, now);
     Ok(JsonOk(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
 }
 

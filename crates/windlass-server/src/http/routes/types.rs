@@ -4,8 +4,8 @@ use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
 use windlass::store::query::job_types::TypeInfo;
 use windlass::store::query::known::Named;
-use windlass::store::wire::operations::job_type as encode;
-use windlass_api::known::Known;
+use windlass::store::wire::queue::job_type as encode;
+use windlass_api::known::KnownView;
 use windlass_api::queue::{ActedType, Type, Types};
 use windlass_api::settings::TypeBody;
 use windlass_api::text::Text;
@@ -27,7 +27,7 @@ pub(crate) async fn list(
     let infos = app.store().job_types(&caller).await?;
     let (infos, next_cursor) = query.of(&infos, |info| info.name.to_string())?;
     let now = app.now();
-    let types = infos.into_iter().map(|info| encode(info, Known::listed(), now)).collect();
+    let types = infos.into_iter().map(|info| encode(info, KnownView::listed(), now)).collect();
     Ok(JsonOk(Types { types, next_cursor }))
 }
 

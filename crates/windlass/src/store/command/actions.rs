@@ -285,7 +285,7 @@ pub(crate) fn delete(
 impl WriteTx<'_> {
     /// The job, if the caller can see and manage it. Applies due timers first.
     pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<JobRecord, ActError> {
-        let seq = self.find(&[id])?[0].ok_or(ActError::NotFound(id))?;
+        let seq = self.find_readable(id)?.ok_or(ActError::NotFound(id))?;
         self.apply_due_timers(seq)?;
         let job = self.job(seq)?.filter(|job| caller.can_see(&job.lane.tenant)).cloned();
         let job = job.ok_or(ActError::NotFound(id))?;

@@ -85,6 +85,53 @@ pub enum AttemptWrite {
     },
 }
 
+/// The writes of one job among those of several.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobWrites {
+    /// The job.
+    pub job: JobId,
+    /// The fence it was claimed with.
+    pub fence: Fence,
+    /// All are written, or none.
+    pub writes: Vec<AttemptWrite>,
+}
+
+/// What became of the writes of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recorded {
+    /// They are written.
+    Saved,
+    /// The lease was lost: nothing was written.
+    Stale,
+    /// They are invalid: nothing was written, and the lease continues.
+    Rejected(Invalid),
+}
+
+/// Applies writes for several jobs of a worker in one commit: for each job all or none, whatever becomes of the others.
+pub(crate) fn record_each(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    worker: WorkerId,
+    jobs: &[JobWrites],
+) -> Result<Vec<Recorded>, WorkError> {
+    caller.require(Permission::Work)?;
+    if jobs.len() > limits::OUTCOMES_PER_CALL_MAX {
+        let problem = FieldProblem::TooLong { length: jobs.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
+        return Err(Invalid::new("jobs", problem).into());
+    }
+    tx.worker_calls(caller, worker)?;
+    let each = jobs.iter().map(|JobWrites { job, fence, writes }| {
+        match record(tx, caller, LeaseRef::new(*job, *fence, worker), writes) {
+            Ok(()) => Ok(Recorded::Saved),
+            // Everything that can be refused is checked before the first write of a job.
+            Err(WorkError::Invalid(invalid)) => Ok(Recorded::Rejected(invalid)),
+            Err(WorkError::Stale(_) | WorkError::NoSuchJob(_)) => Ok(Recorded::Stale),
+            Err(other) => Err(other),
+        }
+    });
+    each.collect()
+}
+
 /// Applies writes for a running job, all or none.
 pub(crate) fn record(
     tx: &mut WriteTx<'_>,
@@ -217,7 +264,7 @@ pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
 impl WriteTx<'_> {
     /// The job that this claim currently holds.
     pub(crate) fn in_hand(&mut self, caller: &Caller, lease: LeaseRef) -> Result<JobRecord, WorkError> {
-        let Some(seq) = self.find(&[lease.job])?[0] else { return Err(WorkError::NoSuchJob(lease.job)) };
+        let Some(seq) = self.find_readable(lease.job)? else { return Err(WorkError::NoSuchJob(lease.job)) };
         self.apply_due_timers(seq)?;
         let job = self.job(seq)?.filter(|job| caller.can_see(&job.lane.tenant));
         let Some(job) = job.cloned() else { return Err(WorkError::NoSuchJob(lease.job)) };

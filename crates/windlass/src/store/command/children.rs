@@ -134,31 +134,41 @@ pub(super) fn in_trace_of<'a>(
     Ok(Cow::Owned(jobs))
 }
 
-fn check(group: &NewGroup) -> Result<(), Invalid> {
+/// The refusal of one child.
+fn refusal(index: usize, field: &str, problem: FieldProblem) -> WorkError {
+    let invalid = Invalid::new(field, problem);
+    WorkError::Children(Box::new(SubmitError::Invalid { index, invalid }))
+}
+
+fn check(group: &NewGroup) -> Result<(), WorkError> {
     attempt_writes::check_step("group", &group.name)?;
     let count = group.jobs.len();
     if let GroupStrategy::Threshold(n) = group.strategy
         && (n == 0 || n as usize > count)
     {
-        let (value, min, max) = (n.to_string(), "1".into(), count.to_string());
-        return Err(Invalid::new("strategy.threshold", FieldProblem::OutOfRange { value, min, max }));
+        let problem = if count == 0 {
+            FieldProblem::Contradiction("a threshold needs children, and the group has none".into())
+        } else {
+            FieldProblem::OutOfRange { value: n.to_string(), min: "1".into(), max: count.to_string() }
+        };
+        return Err(Invalid::new("strategy.threshold", problem).into());
     }
-    if group.jobs.iter().any(|job| job.idempotency_key.is_some()) {
+    if let Some(index) = group.jobs.iter().position(|job| job.idempotency_key.is_some()) {
         // A duplicate would be another parent's child, and its end would never reach this parent.
         let problem = FieldProblem::Contradiction(
             "children cannot have idempotency keys: the group's name serves as one".into(),
         );
-        return Err(Invalid::new("jobs.idempotency_key", problem));
+        return Err(refusal(index, "idempotency_key", problem));
     }
     Ok(())
 }
 
 /// Refuses children of another tenant, for any worker: parents and children share a tenant.
-fn check_tenant(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), Invalid> {
+fn check_tenant(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
     let is_foreign = |job: &NewJob| job.tenant.as_ref().is_some_and(|tenant| *tenant != parent.lane.tenant);
-    if jobs.iter().any(is_foreign) {
+    if let Some(index) = jobs.iter().position(is_foreign) {
         let problem = FieldProblem::Contradiction("children belong to the tenant of their parent".into());
-        return Err(Invalid::new("jobs.tenant", problem));
+        return Err(refusal(index, "tenant", problem));
     }
     Ok(())
 }
@@ -168,8 +178,7 @@ fn check_parent(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
     let is_parent = |dependency: &Dependency| *dependency == Dependency::Job(parent.id);
     for (index, job) in jobs.iter().enumerate() {
         if job.after.iter().chain(&job.after_any).any(is_parent) {
-            let invalid = Invalid::new("after", FieldProblem::Cycle(parent.id.to_string()));
-            return Err(WorkError::Children(Box::new(SubmitError::Invalid { index, invalid })));
+            return Err(refusal(index, "after", FieldProblem::Cycle(parent.id.to_string())));
         }
     }
     Ok(())

@@ -361,6 +361,9 @@ pub(super) fn wait_each(
     let has_groups = parks.iter().any(|park| matches!(park, Park::Group { .. }));
     let groups = if has_groups { find_groups(tx, job)? } else { Vec::new() };
     let steps = steps_of_signals(tx, job, parks)?;
+    if let Err(invalid) = has_room_for_results(tx, job, field, &steps)? {
+        return Ok(Err(invalid));
+    }
     let now = tx.now;
     let wait = |(park, step): (&Park, String)| match park {
         Park::Until(until) => Ok(Wait::Timer { until: *until }),
@@ -379,6 +382,39 @@ pub(super) fn wait_each(
     };
     Ok(parks.iter().zip(steps).map(wait).collect())
 }
+
+/// Refuses waits for signals whose results could not be saved: a signal that was received would be lost. The result of
+/// each wait becomes the checkpoint in `steps`.
+fn has_room_for_results(
+    tx: &mut WriteTx<'_>,
+    job: &JobRecord,
+    field: &str,
+    steps: &[String],
+) -> Result<Result<(), Invalid>, StoreError> {
+    let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let (mut length, bytes) = (kept(job.details.checkpoints), kept(job.details.checkpoint_bytes));
+    let waits = steps.iter().filter(|step| !step.is_empty());
+    if length.saturating_add(steps.len()) > limits::CHECKPOINTS_MAX {
+        for step in waits.clone() {
+            length += usize::from(tx.checkpoint_bytes(job, step)?.is_none());
+        }
+    }
+    let is_any = waits.count() > 0;
+    if is_any && length > limits::CHECKPOINTS_MAX {
+        let problem = FieldProblem::TooLong { length, limit: limits::CHECKPOINTS_MAX };
+        return Ok(Err(Invalid::new(format!("{field}.signal"), problem)));
+    }
+    // Of several signals one is received.
+    let length = bytes.saturating_add(tx.env.options.payload_bytes_max).saturating_add(RESULT_FRAME_BYTES);
+    if is_any && length > limits::CHECKPOINTS_BYTES_MAX {
+        let problem = FieldProblem::TooManyBytes { length, limit: limits::CHECKPOINTS_BYTES_MAX };
+        return Ok(Err(Invalid::new(format!("{field}.signal"), problem)));
+    }
+    Ok(Ok(()))
+}
+
+/// What the checkpoints of a wait take beside a signal's value: its frame, and timeouts of the other waits.
+const RESULT_FRAME_BYTES: usize = 32 * limits::PARK_WAITS_MAX;
 
 /// The checkpoint of each wait for a signal; empty for other waits. Without a step of its own, a wait has the key of its
 /// occurrence: the second wait for one name does not overwrite what the first one received.

@@ -3,6 +3,7 @@
 
 pub mod audit_chain;
 pub mod clock;
+pub(crate) mod repair;
 pub mod retention;
 pub mod roll_up;
 

@@ -204,14 +204,12 @@ fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &PauseTarget) -> Res
         }
         PauseTarget::Worker(worker) => {
             caller.require(Permission::Pause)?;
-            // A tenant cannot pause a worker that serves all tenants, and does not learn whether it exists.
-            let is_theirs =
-                tx.config()?.workers.get(worker).is_some_and(|known| known.tenant == caller.tenant);
-            if caller.tenant.is_some() && !is_theirs {
-                caller.require(Permission::Administer)?;
-            }
-            if !tx.config()?.workers.contains_key(worker) {
-                return Err(ActError::NoSuchWorker(*worker));
+            let tenant = tx.config()?.workers.get(worker).map(|known| known.tenant.clone());
+            match tenant {
+                // A tenant sees a worker that serves all tenants, and cannot pause it.
+                Some(None) if caller.tenant.is_some() => caller.require(Permission::Administer)?,
+                Some(tenant) if caller.tenant.is_none() || tenant == caller.tenant => {}
+                _ => return Err(ActError::NoSuchWorker(*worker)),
             }
             Ok(PauseScope::Worker(*worker))
         }

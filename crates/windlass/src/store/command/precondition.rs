@@ -49,3 +49,17 @@ pub struct ActOptions {
     /// The versions of the job that the action applies to.
     pub if_match: IfMatch,
 }
+
+impl ActOptions {
+    /// It is an error if the job is already in the requested state.
+    #[must_use]
+    pub fn strict() -> ActOptions {
+        ActOptions { strict: true, ..ActOptions::default() }
+    }
+
+    /// Applies the action only to these versions of the job.
+    #[must_use]
+    pub fn if_match(self, if_match: IfMatch) -> ActOptions {
+        ActOptions { if_match, ..self }
+    }
+}

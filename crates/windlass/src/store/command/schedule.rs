@@ -245,7 +245,10 @@ impl WriteTx<'_> {
         find(&config, caller, which).cloned().ok_or_else(|| ScheduleError::NotFound(which.name.clone()))
     }
 
-    pub(super) fn put_schedule(&mut self, schedule: Schedule) -> Result<Arc<Schedule>, StoreError> {
+    pub(in crate::store::command) fn put_schedule(
+        &mut self,
+        schedule: Schedule,
+    ) -> Result<Arc<Schedule>, StoreError> {
         let schedule = Arc::new(schedule);
         let key = (schedule.tenant.clone(), schedule.name.clone());
         let body = encode(&*schedule);

@@ -14,23 +14,23 @@ use crate::settings::{JobSchema, SchemaSteps, TypeSettings};
 
 /// Which of a type's two schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum SchemaKind {
     Payload,
     Result,
 }
 
-impl Place {
+impl SchemaKind {
     fn schema(self, settings: Option<&TypeSettings>) -> Option<&JobSchema> {
         match self {
-            Place::Payload => settings?.payload_schema.as_ref(),
-            Place::Result => settings?.result_schema.as_ref(),
+            SchemaKind::Payload => settings?.payload_schema.as_ref(),
+            SchemaKind::Result => settings?.result_schema.as_ref(),
         }
     }
 
     fn field(self) -> &'static str {
         match self {
-            Place::Payload => "payload",
-            Place::Result => "result",
+            SchemaKind::Payload => "payload",
+            SchemaKind::Result => "result",
         }
     }
 }
@@ -38,7 +38,7 @@ impl Place {
 /// The schemas that the last commands of this process met.
 #[derive(Debug)]
 pub(crate) struct KnownSchemas {
-    known: RwLock<HashMap<(JobType, Place), JobSchema>>,
+    known: RwLock<HashMap<(JobType, SchemaKind), JobSchema>>,
     /// Bounds the memory and the processors that comparisons use at a time.
     pub(crate) turns: Arc<Semaphore>,
 }
@@ -52,17 +52,17 @@ impl Default for KnownSchemas {
 
 impl KnownSchemas {
     /// Whether any type has a schema for this, as far as it is known.
-    pub(crate) fn has_any(&self, place: Place) -> bool {
+    pub(crate) fn has_any(&self, place: SchemaKind) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.keys().any(|(_, one)| *one == place)
     }
 
-    pub(crate) fn of(&self, job_type: &JobType, place: Place) -> Option<JobSchema> {
+    pub(crate) fn of(&self, job_type: &JobType, place: SchemaKind) -> Option<JobSchema> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.is_empty() { None } else { known.get(&(job_type.clone(), place)).cloned() }
     }
 
-    fn learn(&self, job_type: &JobType, place: Place, schema: Option<&JobSchema>) {
+    fn cache(&self, job_type: &JobType, place: SchemaKind, schema: Option<&JobSchema>) {
         match (self.of(job_type, place), schema) {
             (None, None) => {}
             (Some(known), Some(schema)) if known.is_same(schema) => {}
@@ -81,7 +81,7 @@ impl KnownSchemas {
 /// A payload or result to compare before the transaction.
 pub(crate) struct Wanted {
     pub(crate) job_type: JobType,
-    pub(crate) place: Place,
+    pub(crate) place: SchemaKind,
     pub(crate) schema: JobSchema,
     /// Where the command keeps these bytes.
     pub(crate) address: usize,
@@ -91,7 +91,7 @@ pub(crate) struct Wanted {
 /// The comparisons of one command.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaChecks {
-    done: HashMap<(JobType, Place), Done>,
+    done: HashMap<(JobType, SchemaKind), Done>,
     steps: SchemaSteps,
 }
 
@@ -124,11 +124,11 @@ impl SchemaChecks {
         settings: Option<&TypeSettings>,
         payload: &Payload,
     ) -> Result<(), Invalid> {
-        let schema = Place::Payload.schema(settings);
-        known.learn(job_type, Place::Payload, schema);
+        let schema = SchemaKind::Payload.schema(settings);
+        known.cache(job_type, SchemaKind::Payload, schema);
         let Some(schema) = schema else { return Ok(()) };
         schema.check_type(payload)?;
-        self.compare(job_type, Place::Payload, schema, &payload.bytes)
+        self.compare(job_type, SchemaKind::Payload, schema, &payload.bytes)
     }
 
     /// Checks a result in the transaction.
@@ -139,15 +139,15 @@ impl SchemaChecks {
         settings: Option<&TypeSettings>,
         result: &[u8],
     ) -> Result<(), Invalid> {
-        let schema = Place::Result.schema(settings);
-        known.learn(job_type, Place::Result, schema);
-        schema.map_or(Ok(()), |schema| self.compare(job_type, Place::Result, schema, result))
+        let schema = SchemaKind::Result.schema(settings);
+        known.cache(job_type, SchemaKind::Result, schema);
+        schema.map_or(Ok(()), |schema| self.compare(job_type, SchemaKind::Result, schema, result))
     }
 
     fn compare(
         &mut self,
         job_type: &JobType,
-        place: Place,
+        place: SchemaKind,
         schema: &JobSchema,
         json: &[u8],
     ) -> Result<(), Invalid> {

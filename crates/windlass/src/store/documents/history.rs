@@ -12,7 +12,7 @@ use crate::limits;
 
 /// What statistics are about, within a tenant or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum HistorySubject {
     /// All jobs.
     All,
     /// The jobs of a queue.
@@ -21,31 +21,35 @@ pub enum Part {
     Type(JobType),
 }
 
-impl Part {
+impl HistorySubject {
     fn has(&self, lane: &Lane) -> bool {
         match self {
-            Part::All => true,
-            Part::Queue(queue) => lane.queue == *queue,
-            Part::Type(job_type) => lane.job_type == *job_type,
+            HistorySubject::All => true,
+            HistorySubject::Queue(queue) => lane.queue == *queue,
+            HistorySubject::Type(job_type) => lane.job_type == *job_type,
         }
     }
 }
 
 /// Jobs whose statistics are kept together; of all tenants if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Scope {
+pub(crate) struct HistoryScope {
     pub(crate) tenant: Option<Tenant>,
-    pub(crate) part: Part,
+    pub(crate) part: HistorySubject,
 }
 
-impl Scope {
+impl HistoryScope {
     /// Every scope that a lane belongs to.
-    fn all_of(lane: &Lane) -> impl Iterator<Item = Scope> {
-        let parts = [Part::All, Part::Queue(lane.queue.clone()), Part::Type(lane.job_type.clone())];
+    fn all_of(lane: &Lane) -> impl Iterator<Item = HistoryScope> {
+        let parts = [
+            HistorySubject::All,
+            HistorySubject::Queue(lane.queue.clone()),
+            HistorySubject::Type(lane.job_type.clone()),
+        ];
         let tenants = [None, Some(lane.tenant.clone())];
         tenants
             .into_iter()
-            .flat_map(move |tenant| parts.clone().map(|part| Scope { tenant: tenant.clone(), part }))
+            .flat_map(move |tenant| parts.clone().map(|part| HistoryScope { tenant: tenant.clone(), part }))
     }
 
     pub(crate) fn has(&self, lane: &Lane) -> bool {
@@ -56,35 +60,35 @@ impl Scope {
     pub(crate) fn key(&self) -> String {
         let tenant = self.tenant.as_ref().map_or("*", |tenant| tenant.as_str());
         match &self.part {
-            Part::All => format!("{tenant} a -"),
-            Part::Queue(queue) => format!("{tenant} q {queue}"),
-            Part::Type(job_type) => format!("{tenant} t {job_type}"),
+            HistorySubject::All => format!("{tenant} a -"),
+            HistorySubject::Queue(queue) => format!("{tenant} q {queue}"),
+            HistorySubject::Type(job_type) => format!("{tenant} t {job_type}"),
         }
     }
 
     /// The scope of a key.
-    pub(crate) fn parse(key: &str) -> Option<Scope> {
+    pub(crate) fn parse(key: &str) -> Option<HistoryScope> {
         let mut words = key.split(' ');
         let (tenant, kind, name) = (words.next()?, words.next()?, words.next()?);
         let tenant = if tenant == "*" { None } else { Some(Tenant::new(tenant).ok()?) };
         let part = match kind {
-            "a" => Part::All,
-            "q" => Part::Queue(QueueName::new(name).ok()?),
-            "t" => Part::Type(JobType::new(name).ok()?),
+            "a" => HistorySubject::All,
+            "q" => HistorySubject::Queue(QueueName::new(name).ok()?),
+            "t" => HistorySubject::Type(JobType::new(name).ok()?),
             _ => return None,
         };
-        Some(Scope { tenant, part })
+        Some(HistoryScope { tenant, part })
     }
 
     /// The kinds of names, each of which has its own bound. None for the sum over everything.
     fn kind(&self) -> Option<usize> {
         let kind = match (&self.tenant, &self.part) {
-            (None, Part::All) => return None,
-            (None, Part::Queue(_)) => 0,
-            (None, Part::Type(_)) => 1,
-            (Some(_), Part::All) => 2,
-            (Some(_), Part::Queue(_)) => 3,
-            (Some(_), Part::Type(_)) => 4,
+            (None, HistorySubject::All) => return None,
+            (None, HistorySubject::Queue(_)) => 0,
+            (None, HistorySubject::Type(_)) => 1,
+            (Some(_), HistorySubject::All) => 2,
+            (Some(_), HistorySubject::Queue(_)) => 3,
+            (Some(_), HistorySubject::Type(_)) => 4,
         };
         Some(kind)
     }
@@ -193,7 +197,7 @@ impl Resolution {
     }
 
     /// The key of the document with the period that contains a minute.
-    pub(crate) fn key(self, scope: &Scope, minute: i64) -> String {
+    pub(crate) fn key(self, scope: &HistoryScope, minute: i64) -> String {
         let number = minute.div_euclid(self.minutes() * Resolution::IN_DOCUMENT);
         format!("{} {} {number:010}", self.letter(), scope.key())
     }
@@ -250,7 +254,7 @@ impl Sample {
     }
 
     /// What was sampled of one scope. A scope without jobs is not stored: nothing was ready.
-    pub(crate) fn of(&self, scope: &Scope) -> Point {
+    pub(crate) fn of(&self, scope: &HistoryScope) -> Point {
         let (ready, running) = self.jobs.get(&scope.key()).copied().unwrap_or_default();
         let slots = if scope.kind().is_none() { Gauge::sampled(self.slots) } else { Gauge::default() };
         Point { ready: Gauge::sampled(ready), running: Gauge::sampled(running), slots, ..Point::default() }
@@ -259,19 +263,19 @@ impl Sample {
 
 /// Sums by scope.
 #[derive(Debug, Default)]
-pub(crate) struct Sums(BTreeMap<Scope, Point>);
+pub(crate) struct Sums(BTreeMap<HistoryScope, Point>);
 
 impl Sums {
     /// Adds statistics of a lane to all its scopes.
     pub(crate) fn add(&mut self, lane: &Lane, point: &Point) {
-        for scope in Scope::all_of(lane) {
+        for scope in HistoryScope::all_of(lane) {
             self.0.entry(scope).or_default().merge(point);
         }
     }
 
     /// Adds how many jobs of a lane are ready and running.
     pub(crate) fn add_jobs(&mut self, lane: &Lane, ready: u64, running: u64) {
-        for scope in Scope::all_of(lane) {
+        for scope in HistoryScope::all_of(lane) {
             let point = self.0.entry(scope).or_default();
             for (gauge, jobs) in [(&mut point.ready, ready), (&mut point.running, running)] {
                 gauge.sum += jobs;
@@ -280,13 +284,13 @@ impl Sums {
     }
 
     /// The busiest scopes of each kind, and the sum over everything, which is always there.
-    pub(crate) fn into_busiest(mut self) -> BTreeMap<Scope, Point> {
-        self.0.entry(Scope { tenant: None, part: Part::All }).or_default();
+    pub(crate) fn into_busiest(mut self) -> BTreeMap<HistoryScope, Point> {
+        self.0.entry(HistoryScope { tenant: None, part: HistorySubject::All }).or_default();
         let load = |point: &Point| {
             let counts = &point.counts;
             counts.submitted + counts.claimed + counts.completed + point.ready.sum + point.running.sum
         };
-        let mut by_load: Vec<(Scope, Point)> = self.0.into_iter().collect();
+        let mut by_load: Vec<(HistoryScope, Point)> = self.0.into_iter().collect();
         // Stable: of equal ones the first by name.
         by_load.sort_by_key(|(_, point)| std::cmp::Reverse(load(point)));
         let mut taken = [0_usize; 5];
@@ -324,11 +328,11 @@ mod tests {
             sums.add(&lane("acme", &format!("q{number}"), "mail"), &submitted(number));
         }
         let kept = sums.into_busiest();
-        let all = Scope { tenant: None, part: Part::All };
+        let all = HistoryScope { tenant: None, part: HistorySubject::All };
         assert_eq!(kept[&all].counts.submitted, (1..=many).sum::<u64>());
-        let queue = |tenant: Option<&str>, number: u64| Scope {
+        let queue = |tenant: Option<&str>, number: u64| HistoryScope {
             tenant: tenant.map(|tenant| Tenant::new(tenant).unwrap()),
-            part: Part::Queue(QueueName::new(&format!("q{number}")).unwrap()),
+            part: HistorySubject::Queue(QueueName::new(&format!("q{number}")).unwrap()),
         };
         for tenant in [None, Some("acme")] {
             assert_eq!(kept[&queue(tenant, many)].counts.submitted, many);
@@ -339,16 +343,16 @@ mod tests {
 
     #[test]
     fn a_scope_is_read_back_from_its_key() {
-        let scopes: Vec<Scope> = Scope::all_of(&lane("acme", "mail", "mail.send")).collect();
+        let scopes: Vec<HistoryScope> = HistoryScope::all_of(&lane("acme", "mail", "mail.send")).collect();
         assert_eq!(scopes.len(), 6);
         for scope in scopes {
-            assert_eq!(Scope::parse(&scope.key()), Some(scope));
+            assert_eq!(HistoryScope::parse(&scope.key()), Some(scope));
         }
     }
 
     #[test]
     fn a_document_expires_when_its_last_period_does() {
-        let scope = Scope { tenant: None, part: Part::All };
+        let scope = HistoryScope { tenant: None, part: HistorySubject::All };
         for resolution in Resolution::ALL {
             let length = resolution.minutes() * Resolution::IN_DOCUMENT;
             let key = resolution.key(&scope, 5 * length);

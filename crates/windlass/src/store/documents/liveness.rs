@@ -56,7 +56,7 @@ impl Liveness {
         if !is_current && now.since(self.seen_at(&worker)) >= SURELY_ALIVE {
             let found = db.document(DocumentKind::Liveness, &worker.id.to_string())?;
             let found = found.map(|document| read(&document)).transpose()?;
-            self.learn(worker.id, found);
+            self.insert(worker.id, found);
         }
         Ok(Worker { seen_at: self.seen_at(&worker), ..worker })
     }
@@ -77,7 +77,7 @@ impl Liveness {
     }
 
     /// Caches when a worker was seen.
-    pub(crate) fn learn(&mut self, worker: WorkerId, at: Option<Timestamp>) {
+    pub(crate) fn insert(&mut self, worker: WorkerId, at: Option<Timestamp>) {
         if self.seen.len() >= REMEMBERED_MAX && !self.seen.contains_key(&worker) {
             self.seen.clear();
             self.is_whole = false;
@@ -86,7 +86,7 @@ impl Liveness {
     }
 
     /// Drops a worker that is no longer registered.
-    pub(crate) fn forget(&mut self, worker: WorkerId) {
+    pub(crate) fn remove(&mut self, worker: WorkerId) {
         self.seen.remove(&worker);
     }
 

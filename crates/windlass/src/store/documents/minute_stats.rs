@@ -8,9 +8,10 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::error_stats::ErrorCounts;
 use super::latency::{Exemplar, Exemplars, LatencyHistogram};
 use crate::clock::Timestamp;
-use crate::job::{JobRecord, JobState, Lane};
+use crate::job::{ErrorRecord, JobRecord, JobState, Lane};
 
 /// Statistics of one lane in one minute.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -112,14 +113,14 @@ pub fn minute_of(now: Timestamp) -> i64 {
 #[derive(Debug, Default)]
 pub struct Rates {
     /// Counted by the current transaction, by minute, oldest first: it may take in what was submitted in an earlier one.
-    counted: Vec<Counted>,
+    counted: Vec<MinuteCounts>,
     /// When the current transaction wrote statistics, if it did.
     is_written_at: Option<Timestamp>,
     minute: i64,
     /// Committed since the last write.
-    fresh: FxHashMap<usize, (Arc<Lane>, Minute)>,
+    fresh: Lanes,
     /// The minute up to the last write. Lanes without changes since are not visited again.
-    written: BTreeMap<Arc<Lane>, Minute>,
+    written: BTreeMap<Arc<Lane>, LaneCounts>,
     /// Statistics of past minutes that are not written yet.
     overdue: Vec<DueRate>,
     written_at: Option<Timestamp>,
@@ -128,9 +129,26 @@ pub struct Rates {
 /// What one transaction counts in one minute. By pointer of the lane, which is fast; the counts of equal
 /// lanes are added when they are written.
 #[derive(Debug, Default)]
-struct Counted {
+struct MinuteCounts {
     minute: i64,
-    lanes: FxHashMap<usize, (Arc<Lane>, Minute)>,
+    lanes: Lanes,
+}
+
+/// Counts by pointer of the lane.
+type Lanes = FxHashMap<usize, (Arc<Lane>, LaneCounts)>;
+
+/// What is counted of one lane in one minute.
+#[derive(Debug, Clone, Default)]
+struct LaneCounts {
+    minute: Minute,
+    errors: ErrorCounts,
+}
+
+impl LaneCounts {
+    fn merge(&mut self, other: &LaneCounts) {
+        self.minute.merge(&other.minute);
+        self.errors.merge(&other.errors);
+    }
 }
 
 /// Statistics of one lane to write.
@@ -144,6 +162,15 @@ pub struct DueRate {
     pub whole: Minute,
     /// The part counted since the last write.
     pub fresh: Minute,
+    /// The errors of the whole minute, if there are new ones.
+    pub(crate) errors: Option<ErrorCounts>,
+}
+
+impl DueRate {
+    fn new(lane: Arc<Lane>, minute: i64, whole: LaneCounts, fresh: LaneCounts) -> DueRate {
+        let errors = (!fresh.errors.is_empty()).then_some(whole.errors);
+        DueRate { lane, minute, whole: whole.minute, fresh: fresh.minute, errors }
+    }
 }
 
 /// How often statistics are written: a crash may lose a second of statistics, never a job.
@@ -158,18 +185,29 @@ impl Rates {
 
     /// Counts one change of a job.
     pub fn count(&mut self, before: Option<&JobRecord>, after: &JobRecord, now: Timestamp) {
-        self.counted_of(&after.lane, now).count(before, after, now);
+        self.counted_of(&after.lane, now).minute.count(before, after, now);
+    }
+
+    /// Counts the error of a job, by a worker of this version.
+    pub(crate) fn count_error(
+        &mut self,
+        job: &JobRecord,
+        error: &ErrorRecord,
+        version: Option<String>,
+        now: Timestamp,
+    ) {
+        self.counted_of(&job.lane, now).errors.count(job, error, version);
     }
 
     /// What the transaction has counted in a lane.
-    fn counted_of(&mut self, lane: &Arc<Lane>, now: Timestamp) -> &mut Minute {
+    fn counted_of(&mut self, lane: &Arc<Lane>, now: Timestamp) -> &mut LaneCounts {
         let minute = minute_of(now);
         if self.counted.last().is_none_or(|counted| counted.minute != minute) {
-            self.counted.push(Counted { minute, lanes: FxHashMap::default() });
+            self.counted.push(MinuteCounts { minute, lanes: FxHashMap::default() });
         }
         let lanes = &mut self.counted.last_mut().expect("it was added").lanes;
         let place = Arc::as_ptr(lane) as usize;
-        &mut lanes.entry(place).or_insert_with(|| (lane.clone(), Minute::default())).1
+        &mut lanes.entry(place).or_insert_with(|| (lane.clone(), LaneCounts::default())).1
     }
 
     /// The statistics that the transaction is to write: lanes with changes since the last write. Empty unless a second
@@ -180,14 +218,15 @@ impl Rates {
         }
         self.is_written_at = Some(now);
         let mut due = self.overdue.clone();
-        let mut add =
-            |minute: i64, fresh: BTreeMap<Arc<Lane>, Minute>, written: &BTreeMap<Arc<Lane>, Minute>| {
-                due.extend(fresh.into_iter().map(|(lane, fresh)| {
-                    let mut whole = written.get(&lane).cloned().unwrap_or_default();
-                    whole.merge(&fresh);
-                    DueRate { lane, minute, whole, fresh }
-                }));
-            };
+        let mut add = |minute: i64,
+                       fresh: BTreeMap<Arc<Lane>, LaneCounts>,
+                       written: &BTreeMap<Arc<Lane>, LaneCounts>| {
+            due.extend(fresh.into_iter().map(|(lane, fresh)| {
+                let mut whole = written.get(&lane).cloned().unwrap_or_default();
+                whole.merge(&fresh);
+                DueRate::new(lane, minute, whole, fresh)
+            }));
+        };
         let (same, later) =
             self.counted.split_at(self.counted.partition_point(|it| it.minute == self.minute));
         let same = same.iter().map(|counted| &counted.lanes);
@@ -207,7 +246,7 @@ impl Rates {
                 self.written.clear();
             }
             for (place, (lane, counts)) in counted.lanes {
-                self.fresh.entry(place).or_insert_with(|| (lane, Minute::default())).1.merge(&counts);
+                self.fresh.entry(place).or_insert_with(|| (lane, LaneCounts::default())).1.merge(&counts);
             }
         }
         if let Some(at) = self.is_written_at.take() {
@@ -222,17 +261,15 @@ impl Rates {
             let whole = self.written.entry(lane.clone()).or_default();
             whole.merge(&fresh);
             let whole = whole.clone();
-            unwritten.push(DueRate { lane, minute: self.minute, whole, fresh });
+            unwritten.push(DueRate::new(lane, self.minute, whole, fresh));
         }
         unwritten
     }
 }
 
 /// The sum of what was counted in each lane, whatever version its jobs require: it is stored by names.
-fn by_lane<'c>(
-    counted: impl IntoIterator<Item = &'c FxHashMap<usize, (Arc<Lane>, Minute)>>,
-) -> BTreeMap<Arc<Lane>, Minute> {
-    let mut sum: BTreeMap<Arc<Lane>, Minute> = BTreeMap::new();
+fn by_lane<'c>(counted: impl IntoIterator<Item = &'c Lanes>) -> BTreeMap<Arc<Lane>, LaneCounts> {
+    let mut sum: BTreeMap<Arc<Lane>, LaneCounts> = BTreeMap::new();
     for (lane, counts) in counted.into_iter().flat_map(FxHashMap::values) {
         let lane = match lane.version {
             Some(_) => Arc::new(Lane::clone(lane).requiring(None)),
@@ -266,7 +303,7 @@ mod tests {
     fn submit(rates: &mut Rates, lanes: &[Arc<Lane>], now: i64) -> Vec<DueRate> {
         rates.begin();
         for lane in lanes {
-            rates.counted_of(lane, at(now)).submitted += 1;
+            rates.counted_of(lane, at(now)).minute.submitted += 1;
         }
         rates.due(at(now))
     }

@@ -10,7 +10,7 @@ use super::attempt::AttemptRecord;
 use super::budget::BudgetUsage;
 use super::cascade::Cascade;
 use super::config::{PauseRecord, Resumption, Worker, encode, parse};
-use super::history::{Point, Progress, Sample, Scope, is_expired};
+use super::history::{HistoryScope, Point, Progress, Sample, is_expired};
 use super::key_holder::KeyHolderCache;
 use super::latency::LatencyHistogram;
 use super::minute_stats::Minute;
@@ -104,8 +104,8 @@ fn keys_of_statistics_are_read_as_they_were_written() {
     Family::new("statistics-keys").seeds(seeds).words([" ", " q ", " t ", "*", ":", "27000000 "]).text(
         |text| {
             let _never_panics = is_expired(text, i64::MAX) || is_expired(text, 0);
-            match Scope::parse(text) {
-                Some(scope) if Scope::parse(&scope.key()).as_ref() == Some(&scope) => Ok(()),
+            match HistoryScope::parse(text) {
+                Some(scope) if HistoryScope::parse(&scope.key()).as_ref() == Some(&scope) => Ok(()),
                 Some(scope) => Err(format!("{scope:?} has the key {}", scope.key())),
                 None => Ok(()),
             }

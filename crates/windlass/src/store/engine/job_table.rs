@@ -23,7 +23,8 @@ pub struct NewRow {
 pub trait JobTable {
     /// The jobs with these ids, in this order.
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>>;
-    /// The jobs with these sequence numbers, in this order.
+    /// The jobs with these sequence numbers, in this order. One that cannot be read counts as missing: it must not stop
+    /// what is done with its neighbours.
     fn load(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<JobRecord>>>;
     /// The specs of these jobs, in this order.
     fn specs(&mut self, seqs: &[Seq]) -> EngineResult<Vec<Option<Spec>>>;
@@ -52,7 +53,7 @@ pub trait JobTable {
         Ok(found.into_iter().zip(seqs).map(|(spec, seq)| spec.ok_or_else(|| lost(seq))).collect())
     }
     /// Jobs that match a filter, in its order, up to its limit. Reads about `reach` jobs at most when no index matches
-    /// the filter, and then says where it stopped. In claim order this holds for the claimable jobs of up to a
+    /// the filter, and then says where it stopped. Jobs that cannot be read are left out. In claim order this holds for the claimable jobs of up to a
     /// thousand lanes; other jobs are all read.
     fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found>;
     /// Like [`search`](JobTable::search), however many jobs are read for it.

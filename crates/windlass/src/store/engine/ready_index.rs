@@ -24,7 +24,8 @@ pub trait ReadyIndex {
     /// The position of the first claimable job of each rank in each lane, lane after lane in the given order, up to
     /// `max` positions in all. Only ranks after the rank of the cursor are returned.
     fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>>;
-    /// Up to `max` jobs with a timer due by `now`, ordered by [`crate::job::acts_at`], then `seq`.
+    /// Up to `max` jobs with a timer due by `now`, ordered by [`crate::job::acts_at`], then `seq`. Those that cannot be
+    /// read are left out.
     fn due(&mut self, now: Timestamp, max: usize) -> EngineResult<Vec<JobRecord>>;
     /// The positions of up to `each_max` jobs of each lane that are due by `now` (delayed, retrying or parked),
     /// computed by [`ClaimOrder::when_due`] and in its order.
@@ -34,7 +35,7 @@ pub trait ReadyIndex {
         now: Timestamp,
         each_max: usize,
     ) -> EngineResult<Vec<Vec<ClaimOrder>>>;
-    /// The earliest time at which any job's timer is due.
+    /// The earliest time at which the timer of any job that can be read is due.
     fn next_due(&mut self) -> EngineResult<Option<Timestamp>>;
     /// The first job of each lane, in the order of [`ClaimOrder`], that is blocked on this key. The order of the lanes
     /// is unspecified.

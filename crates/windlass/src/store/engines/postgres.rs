@@ -160,7 +160,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
 /// Looks under the lock what the last commit is, and sets the clock by it.
 fn look_at(tables: &mut Tables, address: &Address, env: &Environment) -> EngineResult<()> {
     let asked = env.clock.elapsed();
-    let now = tables.begin_write(address.lock_key("write"), prefetch::PrefetchHints::default)?;
+    let now = tables.begin_write(address.lock_key("write"), None, prefetch::PrefetchHints::default)?;
     let admitted = ConnectionCache::default().check_not_moved(tables, env);
     let last = tables.read_appends();
     tables.rollback();

@@ -127,7 +127,7 @@ impl SqliteEngine {
     fn check_in_background(&self) -> EngineResult<()> {
         let (soundness, location) = (self.soundness.clone(), self.location.clone());
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.others.push(spawn("windlass-check", move || soundness.look(&location))?);
+        threads.others.push(spawn("windlass-check", move || soundness.check_whole_file(&location))?);
         Ok(())
     }
 }
@@ -224,7 +224,7 @@ impl Engine for SqliteEngine {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         self.reads.close();
         self.soundness.close();
-        self.bell.ring();
+        self.bell.end();
         threads.others.into_iter().for_each(join);
         // The writer is closed last: as the last connection it removes the log.
         self.writes.close();

@@ -66,20 +66,35 @@ pub struct CreatedKey {
 
 /// This process's cache of the keys.
 #[derive(Debug, Default)]
-pub struct KeyCache(Mutex<CachedKey>);
+pub struct KeyCache {
+    cached: Mutex<CachedKey>,
+    /// Held by the one read whose result is for all who wait for it.
+    reading: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct CachedKey {
     /// Grows with every change by this process, so that keys read before a change are not cached after it.
     generation: u64,
-    known: Option<(WaitLimit, Arc<Config>)>,
+    /// How many reads have begun.
+    reads: u64,
+    known: Option<KnownKeys>,
     /// When each key's last use was written.
     used: HashMap<KeyId, Timestamp>,
 }
 
+/// The result of a read.
+#[derive(Debug)]
+struct KnownKeys {
+    /// Which read it was.
+    read: u64,
+    trust: WaitLimit,
+    config: Arc<Config>,
+}
+
 impl KeyCache {
     fn remembered(&self) -> MutexGuard<'_, CachedKey> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clear(&self) {
@@ -167,14 +182,19 @@ impl Store {
     /// Whether callers need a key: from the first key on, even after the last one was revoked or has expired. Access is
     /// restored only by creating another key directly on the store.
     pub async fn has_keys(&self) -> Result<bool, StoreError> {
-        Ok(self.keys_in_force().await?.had_keys)
+        // The first key takes effect at once, whichever process created it.
+        Ok(self.keys_in_force().await?.had_keys || self.keys_now().await?.had_keys)
     }
 
     /// The caller that a secret authenticates; `None` if the secret is malformed or unknown, or its key was revoked or
     /// has expired.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, StoreError> {
         let Some(secret) = KeySecret::parse(secret) else { return Ok(None) };
-        let config = self.keys_in_force().await?;
+        let mut config = self.keys_in_force().await?;
+        if !config.keys.contains_key(&secret.id()) {
+            // Another process may have created it a moment ago.
+            config = self.keys_now().await?;
+        }
         let now = self.env.clock.now();
         let known =
             config.keys.get(&secret.id()).filter(|key| key.hash.matches(&secret) && key.is_valid(now));
@@ -222,21 +242,39 @@ impl Store {
 
     /// The keys as this process last read them, at most [`limits::KEY_CACHE_TTL`] ago.
     async fn keys_in_force(&self) -> Result<Arc<Config>, StoreError> {
-        let generation = {
-            let remembered = self.env.keys.remembered();
-            if let Some((trust, config)) = &remembered.known
-                && !trust.is_over()
-            {
-                return Ok(config.clone());
-            }
-            remembered.generation
+        if let Some(known) = &self.env.keys.remembered().known
+            && !known.trust.is_over()
+        {
+            return Ok(known.config.clone());
+        }
+        self.read_keys().await
+    }
+
+    /// The keys as they are stored now. All callers that wait share one read, so that unknown keys cost little.
+    async fn keys_now(&self) -> Result<Arc<Config>, StoreError> {
+        let begun = self.env.keys.remembered().reads;
+        let _turn = self.env.keys.reading.lock().await;
+        if let Some(known) = &self.env.keys.remembered().known
+            && known.read > begun
+        {
+            return Ok(known.config.clone());
+        }
+        self.read_keys().await
+    }
+
+    async fn read_keys(&self) -> Result<Arc<Config>, StoreError> {
+        let (generation, read) = {
+            let mut remembered = self.env.keys.remembered();
+            remembered.reads += 1;
+            (remembered.generation, remembered.reads)
         };
         // Anything read from here on is at least as new as this moment.
         let trust = WaitLimit::for_duration(limits::KEY_CACHE_TTL);
         let config = self.read_as(ReadKind::Urgent, "keys", |tx: &mut ReadTx<'_>| tx.config()).await?;
         let mut remembered = self.env.keys.remembered();
-        if remembered.generation == generation {
-            remembered.known = Some((trust, config.clone()));
+        let is_newest = remembered.known.as_ref().is_none_or(|known| known.read < read);
+        if remembered.generation == generation && is_newest {
+            remembered.known = Some(KnownKeys { read, trust, config: config.clone() });
         }
         Ok(config)
     }

@@ -1,10 +1,13 @@
 //! Queues, types and tenants as they are now: names, depths, rates and costs.
 
+use std::collections::BTreeMap;
+
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::QueueName;
 use crate::store::Store;
 use crate::store::caller::Caller;
+use crate::store::documents::error_stats::ErrorStats;
 use crate::store::query::history::{self, History, HistoryRequest};
 use crate::store::query::job_types::{self, TypeInfo};
 use crate::store::query::known::{self, KnownNames, Named};
@@ -52,6 +55,12 @@ impl Store {
     /// Counts, rates and costs of everything this caller can see.
     pub async fn stats(&self, caller: &Caller) -> Result<Stats, StoreError> {
         self.read_for(caller, "stats", stats::stats).await
+    }
+
+    /// The errors of everything this caller can see, by fingerprint: those that were seen last, at most
+    /// [`limits::ERRORS_KEPT`](crate::limits::ERRORS_KEPT). They include jobs that were retried, deleted or pruned since.
+    pub async fn errors(&self, caller: &Caller) -> Result<BTreeMap<String, ErrorStats>, StoreError> {
+        self.read_for(caller, "errors", history::errors).await
     }
 
     /// Only counts and costs of [`Store::stats`]; `minutes` stays empty.

@@ -56,16 +56,6 @@ impl Store {
         self.act_with(caller, id, act, ActOptions::default()).await
     }
 
-    /// Like [`act`](Store::act), but returns an error if the job is already in the requested state.
-    pub async fn act_strictly(
-        &self,
-        caller: &Caller,
-        id: JobId,
-        act: ActionRequest,
-    ) -> Result<ActionReport, ActError> {
-        self.act_with(caller, id, act, ActOptions { strict: true, ..ActOptions::default() }).await
-    }
-
     /// Like [`act`](Store::act), with options: strict, or only for given versions of the job.
     ///
     /// # Errors

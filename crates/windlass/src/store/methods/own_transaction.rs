@@ -49,7 +49,7 @@ impl Store {
     /// # Errors
     /// [`SubmitError`] names field, value and limit. Only checks that need no database are made here.
     #[cfg(feature = "postgres")]
-    pub fn sql_call(
+    pub fn submit_sql(
         &self,
         caller: &Caller,
         job: &NewJob,
@@ -73,7 +73,7 @@ impl Store {
         job: &NewJob,
         options: SubmitOptions,
     ) -> Result<JobId, SubmitError> {
-        let call = self.sql_call(caller, job, options)?;
+        let call = self.submit_sql(caller, job, options)?;
         postgres::transactional_submit::submit(&mut &*transaction, &call, job).await
     }
 
@@ -89,7 +89,7 @@ impl Store {
         job: &NewJob,
         options: SubmitOptions,
     ) -> Result<JobId, SubmitError> {
-        let call = self.sql_call(caller, job, options)?;
+        let call = self.submit_sql(caller, job, options)?;
         postgres::transactional_submit::submit(transaction, &call, job).await
     }
 

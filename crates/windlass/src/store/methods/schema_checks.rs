@@ -14,7 +14,7 @@ use crate::store::Store;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::redrive::Redrive;
-use crate::store::command::schema_checks::{Place, SchemaChecks, Wanted, address};
+use crate::store::command::schema_checks::{SchemaChecks, SchemaKind, Wanted, address};
 use crate::store::tx::read_tx::ReadTx;
 
 impl Store {
@@ -31,7 +31,7 @@ impl Store {
     ) -> Result<SchemaChecks, StoreError> {
         let follow_ups = reports.iter().flat_map(|report| &report.follow_ups);
         let mut wanted: Vec<Wanted> = follow_ups.filter_map(|job| self.wanted(job)).collect();
-        if self.env.schemas.has_any(Place::Result) {
+        if self.env.schemas.has_any(SchemaKind::Result) {
             wanted.extend(self.wanted_results(caller, reports).await);
         }
         self.check_all(wanted).await
@@ -42,9 +42,9 @@ impl Store {
             return None;
         }
         let (job_type, json) = (&job.job_type, job.payload.bytes.clone());
-        let schema = self.env.schemas.of(job_type, Place::Payload)?;
+        let schema = self.env.schemas.of(job_type, SchemaKind::Payload)?;
         let address = address(&json);
-        Some(Wanted { job_type: job_type.clone(), place: Place::Payload, schema, address, json })
+        Some(Wanted { job_type: job_type.clone(), place: SchemaKind::Payload, schema, address, json })
     }
 
     /// The results of jobs whose types have schemas. The type of a job never changes, so it is read beforehand.
@@ -62,9 +62,9 @@ impl Store {
         let Ok(types) = self.types_of(caller, ids).await else { return Vec::new() };
         let wanted = |(id, json): (JobId, &[u8])| {
             let job_type: &JobType = types.get(&id)?;
-            let schema = self.env.schemas.of(job_type, Place::Result)?;
+            let schema = self.env.schemas.of(job_type, SchemaKind::Result)?;
             let (job_type, address) = (job_type.clone(), address(json));
-            Some(Wanted { job_type, place: Place::Result, schema, address, json: Arc::from(json) })
+            Some(Wanted { job_type, place: SchemaKind::Result, schema, address, json: Arc::from(json) })
         };
         results.into_iter().filter_map(wanted).collect()
     }
@@ -92,14 +92,14 @@ impl Store {
     ) -> Result<SchemaChecks, StoreError> {
         let is_json = |payload: &&Payload| *payload.content_type == *Payload::JSON;
         let payload = how.payload.as_ref().filter(is_json);
-        let Some(payload) = payload.filter(|_| self.env.schemas.has_any(Place::Payload)) else {
+        let Some(payload) = payload.filter(|_| self.env.schemas.has_any(SchemaKind::Payload)) else {
             return Ok(SchemaChecks::default());
         };
         let mut types = self.types_of(caller, vec![id]).await?;
         let wanted = types.remove(&id).and_then(|job_type| {
-            let schema = self.env.schemas.of(&job_type, Place::Payload)?;
+            let schema = self.env.schemas.of(&job_type, SchemaKind::Payload)?;
             let (json, address) = (payload.bytes.clone(), address(&payload.bytes));
-            Some(Wanted { job_type, place: Place::Payload, schema, address, json })
+            Some(Wanted { job_type, place: SchemaKind::Payload, schema, address, json })
         });
         self.check_all(wanted.into_iter().collect()).await
     }

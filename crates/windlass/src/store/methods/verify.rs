@@ -3,8 +3,9 @@
 use crate::audit::SealPoint;
 use crate::error::{ActError, StoreError};
 use crate::store::caller::{Caller, Permission};
-use crate::store::command::maintenance::audit_chain;
-use crate::store::verify::{self, AuditCheck, Checked, VerifyReport};
+use crate::store::command::maintenance::{audit_chain, repair};
+use crate::store::tx::request::Kind;
+use crate::store::verify::{self, AuditCheck, Checked, Remedy, Repair, RepairPlan, Repaired, VerifyReport};
 use crate::store::{ReadKind, Store};
 
 impl Store {
@@ -19,6 +20,37 @@ impl Store {
         mut tell: impl FnMut(Checked) + Send + 'static,
     ) -> Result<Vec<VerifyReport>, StoreError> {
         self.read_as(ReadKind::Long, "verify", move |view| verify::verify(view, &mut tell)).await
+    }
+
+    /// Checks every invariant like [`verify`](Store::verify), and says for each finding what can be done about it.
+    /// Changes nothing; reports progress from another thread.
+    pub async fn plan_repairs(
+        &self,
+        mut tell: impl FnMut(Checked) + Send + 'static,
+    ) -> Result<RepairPlan, StoreError> {
+        self.read_as(ReadKind::Long, "plan_repairs", move |view| verify::plan_repairs(view, &mut tell)).await
+    }
+
+    /// Does one repair of a plan, in a commit of its own with an audit record. Everything is derived again in this commit.
+    ///
+    /// # Errors
+    /// [`ActError::Forbidden`] unless the caller is an admin.
+    pub async fn repair(
+        &self,
+        caller: &Caller,
+        plan: &RepairPlan,
+        repair: &Repair,
+    ) -> Result<Repaired, ActError> {
+        let (Remedy::Derived(action), Some(defect)) = (&repair.remedy, &repair.defect) else {
+            return Ok(Repaired::Refused("the right value does not follow from stored data".to_owned()));
+        };
+        let (code, findings, through) = (repair.code, repair.findings.clone(), plan.through);
+        let (action, defect, plan) = (action.clone(), defect.clone(), plan.id.clone());
+        self.write_for(caller, "repair", Kind::Ordinary, move |tx, caller| {
+            let (findings, action, defect, plan) = (&findings, &action, &defect, &plan);
+            repair::repair(tx, caller, &repair::Step { code, findings, action, defect, plan, through })
+        })
+        .await
     }
 
     /// Checks the hash chain of the audit trail; the text says where it is broken.

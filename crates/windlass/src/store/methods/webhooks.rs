@@ -20,7 +20,7 @@ impl Store {
         caller: &Caller,
         tenant: Option<Tenant>,
     ) -> Result<Vec<WebhookSecret>, ActError> {
-        let tenant = whose(caller, tenant)?;
+        let tenant = readable_tenant(caller, tenant)?;
         let (key, now) = (callback::secret_key(&tenant), self.env.clock.now());
         let known = self
             .read("webhook_secrets", move |tx: &mut ReadTx<'_>| tx.db.document(DocumentKind::Secret, &key))
@@ -39,14 +39,14 @@ impl Store {
         caller: &Caller,
         tenant: Option<Tenant>,
     ) -> Result<Vec<WebhookSecret>, ActError> {
-        let (caller, tenant) = (caller.clone(), whose(caller, tenant)?);
+        let (caller, tenant) = (caller.clone(), readable_tenant(caller, tenant)?);
         let work = move |tx: &mut WriteTx<'_>| callback::rotate_webhook_secret(tx, &caller, &tenant);
         Ok(self.write("rotate_webhook_secret", Kind::Ordinary, work).await?)
     }
 }
 
 /// The tenant, if the caller may read its secrets.
-fn whose(caller: &Caller, tenant: Option<Tenant>) -> Result<Tenant, Forbidden> {
+fn readable_tenant(caller: &Caller, tenant: Option<Tenant>) -> Result<Tenant, Forbidden> {
     let tenant = tenant.or_else(|| caller.tenant.clone()).unwrap_or_default();
     caller.require(if caller.can_see(&tenant) { Permission::Configure } else { Permission::Administer })?;
     Ok(tenant)

@@ -1,22 +1,22 @@
 //! Wake-ups: waiters for work, for the end of a job or for events are woken after the commit. Polling is only the
 //! fallback.
 
+mod claims;
 mod count;
 mod streams;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
 
+use self::claims::WaiterRegistry;
+pub(crate) use self::claims::WorkListener;
+pub use self::claims::{WorkEvents, WorkFilter};
 use self::count::WaiterCount;
 use self::streams::StreamReaders;
 pub(crate) use self::streams::{StreamListener, StreamNotice};
-use self::work::WaiterRegistry;
-pub(crate) use self::work::WorkListener;
-pub use self::work::{WorkEvents, WorkFilter};
 use crate::job::JobId;
 
 /// Wakes the waiters of this process.

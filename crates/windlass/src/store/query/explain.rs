@@ -90,11 +90,9 @@ pub(crate) fn reasons(tx: &mut ReadTx<'_>, job: &JobRecord, depth: Depth) -> Res
     if depth == Depth::First && !found.is_empty() {
         return Ok(found);
     }
-    if job.state == JobState::Scheduled {
-        found.extend(limit_reasons(tx, &config, job)?);
-        found.extend(rate_reasons(tx, &config, job)?);
-        found.extend(budget_reason(tx, &config, job)?);
-    }
+    found.extend(limit_reasons(tx, &config, job)?);
+    found.extend(rate_reasons(tx, &config, job)?);
+    found.extend(budget_reason(tx, &config, job)?);
     found.extend(without_workers(tx, &config, job)?);
     if found.is_empty() {
         found.extend(without_slots(tx, &config, job)?);
@@ -153,7 +151,7 @@ fn is_full(tx: &mut ReadTx<'_>, worker: WorkerId, slots: usize) -> Result<bool, 
 fn count_slots(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result<Option<Reason>, StoreError> {
     let now = tx.now;
     let open = config.workers.values().filter(|worker| {
-        worker.takes(&job.lane) && !worker.is_paused && config.worker_pause(worker.id, now).is_none()
+        worker.accepts(&job.lane) && !worker.is_paused && config.worker_pause(worker.id, now).is_none()
     });
     let mut at_work = Vec::new();
     for worker in open {
@@ -194,7 +192,7 @@ fn without_workers(
 ) -> Result<Option<Reason>, StoreError> {
     let (lane, now) = (&job.lane, tx.now);
     let mut paused = Vec::new();
-    for worker in config.workers.values().filter(|worker| worker.takes(lane) && !worker.is_lost) {
+    for worker in config.workers.values().filter(|worker| worker.accepts(lane) && !worker.is_lost) {
         if !tx.is_live(worker)? {
             continue;
         }

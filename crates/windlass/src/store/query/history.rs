@@ -9,10 +9,11 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::caller::Caller;
-use crate::store::command::maintenance::roll_up::{progress, samples};
+use crate::store::command::maintenance::roll_up::{error_history, errors_by_minute, progress, samples};
 use crate::store::documents::config::parse;
-pub use crate::store::documents::history::{Gauge, Part, Point};
-use crate::store::documents::history::{Periods, Resolution, Scope};
+use crate::store::documents::error_stats::ErrorStats;
+pub use crate::store::documents::history::{Gauge, HistorySubject, Point};
+use crate::store::documents::history::{HistoryScope, Periods, Resolution};
 use crate::store::documents::minute_stats::minute_of;
 use crate::store::engine::{DocumentKind, DocumentRange};
 use crate::store::tx::read_tx::ReadTx;
@@ -21,7 +22,7 @@ use crate::store::tx::read_tx::ReadTx;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryRequest {
     /// Of which jobs.
-    pub part: Part,
+    pub part: HistorySubject,
     /// For how long, from [`limits::HISTORY_RANGE_MIN`] to [`limits::HISTORY_RANGE_MAX`]; other values are taken for the
     /// nearer of them.
     pub range: Duration,
@@ -85,7 +86,7 @@ pub(crate) fn history(
     wanted: &HistoryRequest,
 ) -> Result<History, StoreError> {
     let now = minute_of(tx.now);
-    let scope = Scope { tenant: caller.tenant.clone(), part: wanted.part.clone() };
+    let scope = HistoryScope { tenant: caller.tenant.clone(), part: wanted.part.clone() };
     let range = wanted.range.clamp(limits::HISTORY_RANGE_MIN, limits::HISTORY_RANGE_MAX);
     let length = i64::try_from(range.as_secs().div_ceil(60)).unwrap_or(i64::MAX);
     // The minute that has begun belongs to it; nothing is known about later ones.
@@ -118,10 +119,24 @@ pub(crate) fn history(
     })
 }
 
+/// Errors by fingerprint: what is stored, and the minutes that are not rolled up yet.
+pub(crate) fn errors(
+    tx: &mut ReadTx<'_>,
+    caller: &Caller,
+) -> Result<BTreeMap<String, ErrorStats>, StoreError> {
+    let (now, next) = (minute_of(tx.now), progress(tx.db)?.next_minute());
+    let mut history = error_history(tx.db, caller.tenant.as_ref())?;
+    for (minute, _, counts) in errors_by_minute(tx.db, (next, now + 1), |tenant| caller.can_see(tenant))? {
+        history.add(&counts, minute);
+    }
+    history.trim(now);
+    Ok(history.0)
+}
+
 /// What is stored about some time, by the minute in which each period begins.
 fn load(
     tx: &mut ReadTx<'_>,
-    scope: &Scope,
+    scope: &HistoryScope,
     span: Span,
     now: i64,
 ) -> Result<BTreeMap<i64, Point>, StoreError> {

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Tenant, acts_at};
+use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Tenant, WorkerId, acts_at};
 use crate::store::command::claim::{AgingHeads, AgingTurns};
 use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::config::Config;
@@ -56,6 +56,24 @@ struct Running {
     names: usize,
 }
 
+impl Running {
+    /// Discards the jobs that others have changed, or all if it is not known which they are.
+    fn refresh(&mut self, generation: u64, changed: Option<Vec<Seq>>) {
+        let Some(changed) = changed else {
+            *self = Running { generation, ..Running::default() };
+            return;
+        };
+        self.generation = generation;
+        self.steps.clear();
+        self.names = 0;
+        for seq in changed {
+            if let Some(job) = self.jobs.remove(&seq) {
+                self.seqs.remove(&job.id);
+            }
+        }
+    }
+}
+
 /// Usage of rate limits, turns and budgets, as stored or to be stored when this group ends.
 #[derive(Debug, Default)]
 pub(in crate::store) struct UsageCache {
@@ -91,6 +109,12 @@ impl ConnectionCache {
         let config = Arc::new(Config::load(db)?);
         self.config = Some((version, config.clone()));
         Ok(config)
+    }
+
+    /// The version of a worker, as far as the configuration is cached; a job that fails was claimed with it.
+    pub(crate) fn version_of(&self, worker: WorkerId) -> Option<String> {
+        let (_, config) = self.config.as_ref()?;
+        config.workers.get(&worker)?.version.clone()
     }
 
     /// Refuses to serve a store whose content was moved or is being moved (see [`move_store`](crate::store::move_store)).
@@ -140,15 +164,26 @@ impl ConnectionCache {
     }
 
     /// Discards what was cached before another connection's commit.
-    pub fn refresh(&mut self, generation: u64) {
+    pub fn refresh(&mut self, db: &mut (impl Read + ?Sized)) {
+        let generation = db.cache_generation();
         self.is_shared = self.running.generation != generation;
         if self.is_shared {
-            self.running = Running { generation, ..Running::default() };
-            self.tallies = UsageCache::default();
-            self.liveness.outdate();
-            self.aging_heads.clear();
-            self.quiet_until = None;
+            self.running.refresh(generation, db.changed_by_others());
+            self.outdate_counters();
         }
+    }
+
+    /// Discards what follows from stored jobs, after a change that bypassed them.
+    pub(in crate::store) fn outdate(&mut self) {
+        self.running = Running { generation: self.running.generation, ..Running::default() };
+        self.outdate_counters();
+    }
+
+    fn outdate_counters(&mut self) {
+        self.tallies = UsageCache::default();
+        self.liveness.outdate();
+        self.aging_heads.clear();
+        self.quiet_until = None;
     }
 
     /// Whether it is known that no timer is due by `now`: most claims come while nothing is due, and need no query.

@@ -7,10 +7,11 @@ mod job_data;
 mod key_bounds;
 mod liveness;
 mod pending;
+mod rates;
 mod reads;
 mod usage;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -27,8 +28,8 @@ use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::cascade::{self, Budget};
 use crate::store::documents::config::Config;
 use crate::store::documents::counters::CountChanges;
+use crate::store::documents::error_stats::new_error;
 use crate::store::documents::key_counts::KeyChanges;
-use crate::store::documents::minute_stats::{minute_of, rate_key};
 use crate::store::engine::{
     CountChange, Document, DocumentKind, Edge, EngineResult, JobDataWrite, Key, KeyChange, KeyHolder, NewRow,
     Write,
@@ -85,7 +86,7 @@ impl<'a> WriteTx<'a> {
         env: &'a Environment,
         now: Timestamp,
     ) -> WriteTx<'a> {
-        cache.refresh(db.cache_generation());
+        cache.refresh(db);
         WriteTx {
             db,
             cache,
@@ -224,7 +225,7 @@ impl<'a> WriteTx<'a> {
         Ok(())
     }
 
-    /// The jobs with these ids, in this order.
+    /// The jobs with these ids, in this order. One that cannot be read counts as missing: work on others goes on.
     pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
         for id in ids {
             if !self.seqs.contains_key(id)
@@ -235,7 +236,7 @@ impl<'a> WriteTx<'a> {
         }
         let unknown: Vec<JobId> = ids.iter().filter(|id| !self.seqs.contains_key(id)).copied().collect();
         if !unknown.is_empty() {
-            for job in self.raw(|db| db.find(&unknown))?.into_iter().flatten() {
+            for job in self.raw(|db| reads::find_each(db, &unknown))? {
                 self.cache_job(job);
             }
         }
@@ -289,6 +290,10 @@ impl<'a> WriteTx<'a> {
             }
         }
         self.cache.rates.count(Some(previous), job, self.now);
+        if let Some(error) = new_error(previous, job) {
+            let version = previous.lease.and_then(|lease| self.cache.version_of(lease.worker));
+            self.cache.rates.count_error(job, error, version, self.now);
+        }
         self.cache.written(job);
     }
 
@@ -482,18 +487,7 @@ impl<'a> WriteTx<'a> {
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
         self.write_tallies()?;
-        // By key: of two entries for one minute and lane the last counts.
-        let mut rates = BTreeMap::new();
-        for due in self.cache.rates.due(self.now) {
-            self.effects.has_late_rates |= due.minute < minute_of(self.now);
-            let key = rate_key(due.minute, &self.env.node, &due.lane);
-            let body = crate::store::documents::config::encode(&due.whole);
-            rates.insert(key.clone(), Document { key, body });
-            self.effects.rates.push((due.lane, due.fresh));
-        }
-        if !rates.is_empty() {
-            self.db.put_documents(DocumentKind::Rate, &rates.into_values().collect::<Vec<_>>())?;
-        }
+        self.write_rates()?;
         Ok(self.effects)
     }
 }

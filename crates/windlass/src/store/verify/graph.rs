@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
+use super::repair::Defect;
 use super::{VerifyCounts, VerifyReport};
 use crate::error::StoreError;
 use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
@@ -97,7 +98,7 @@ impl Graph {
         let job = &facts.job;
         let say = |finding: String| format!("job {}: {finding}", job.id);
         if facts.spec.unique_key.is_some() && !job.state.is_final() {
-            self.keys.count_finding(unique_key(tx, facts)?.map(say));
+            self.keys.count_defect(unique_key(tx, facts)?.map(|(finding, defect)| (say(finding), defect)));
         }
         if facts.spec.idempotency_key.is_some() {
             self.keys.count_finding(idempotency_key(tx, facts)?.map(say));
@@ -111,14 +112,19 @@ impl Graph {
         if let Some(parent) = job.parent
             && let Some(found) = near.jobs.get(&parent.seq)
         {
-            let is_unknown = !found.has.children;
-            self.groups
-                .count_finding(is_unknown.then(|| say(format!("its parent {} knows of no child", found.id))));
             let crosses = found.lane.tenant != job.lane.tenant || found.id != parent.id;
+            let is_unknown = !found.has.children;
+            // Without its group the parent could do nothing with the child.
+            let has_group = is_unknown && !crosses && has_group(tx, parent.seq, parent.group)?;
+            self.groups.count_defect(is_unknown.then(|| {
+                let text = say(format!("its parent {} knows of no child", found.id));
+                (text, has_group.then_some(Defect::Marks(parent.seq)))
+            }));
             self.tenants.count_finding(crosses.then(|| say(format!("its parent is {}", found.id))));
         }
         if job.is_blocked {
-            self.blocked.count_finding(set_aside_for_nobody(tx, job)?.map(say));
+            let finding = set_aside_for_nobody(tx, job)?;
+            self.blocked.count_defect(finding.map(|text| (say(text), Some(Defect::Blocked(job.seq)))));
         }
         Ok(())
     }
@@ -134,10 +140,12 @@ impl Graph {
         let any_kept = edges.iter().filter(|edge| edge.need == Need::AfterAny).count();
         // A dependency that was pruned or deleted took its edge along; it had ended, and was counted when it did.
         let (mut after_open, mut any_ended) = (0, facts.spec.after_any.len() > any_kept);
+        let mut is_derivable = !job.state.is_final();
         for edge in &edges {
             let Some(dependency) = near.jobs.get(&edge.dependency).cloned() else {
                 let finding = format!("job {}: waits for a job that does not exist", job.id);
                 self.dependencies.count_finding(Some(finding));
+                is_derivable = false;
                 continue;
             };
             let crosses = dependency.lane.tenant != job.lane.tenant;
@@ -146,8 +154,10 @@ impl Graph {
             let is_final = dependency.state.is_final();
             // Its end would not be propagated.
             let is_unknown = !is_final && !dependency.has.dependents;
-            self.dependencies.count_finding(is_unknown.then(|| {
-                format!("job {}: waits for {}, which knows of no dependent", job.id, dependency.id)
+            self.dependencies.count_defect(is_unknown.then(|| {
+                let text =
+                    format!("job {}: waits for {}, which knows of no dependent", job.id, dependency.id);
+                (text, Some(Defect::Marks(dependency.seq)))
             }));
             let is_notified = is_final && (job.state.is_final() || !near.covers(tx, edge)?);
             after_open += u32::from(
@@ -160,8 +170,10 @@ impl Graph {
                     Need::After => dependency.state != JobState::Completed,
                     Need::AfterAny => job.any_unmet,
                 };
-            self.dependencies.count_finding(is_missed.then(|| {
-                format!("job {}: still waits for {}, which is {}", job.id, dependency.id, dependency.state)
+            let defect = is_derivable.then_some(Defect::Dependencies(job.seq));
+            self.dependencies.count_defect(is_missed.then(|| {
+                let JobRecord { id, state, .. } = &dependency;
+                (format!("job {}: still waits for {id}, which is {state}", job.id), defect)
             }));
             if dependency.depth >= job.depth {
                 let finding =
@@ -173,11 +185,12 @@ impl Graph {
         let any_open = any_kept > 0 && !any_ended;
         let differs = is_live && (after_open != job.after_unmet || (any_open && !job.any_unmet));
         let too_many = edges.len() > limits::DEPENDENCIES_MAX || job.depth > limits::DEPENDENCY_DEPTH_MAX;
-        self.dependencies.count_finding((differs || too_many).then(|| {
-            format!(
+        self.dependencies.count_defect((differs || too_many).then(|| {
+            let text = format!(
                 "job {}: says {} open and any {}, found {after_open} and {any_open}",
                 job.id, job.after_unmet, job.any_unmet
-            )
+            );
+            (text, (is_derivable && !too_many).then_some(Defect::Dependencies(job.seq)))
         }));
         Ok(())
     }
@@ -190,10 +203,14 @@ impl Graph {
             let found = count_children(tx, job, data.number)?;
             let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(data.number));
             let is_stuck = group.decided.is_some() && waits;
-            let say = |finding: String| format!("job {}: group {} {finding}", job.id, data.number);
-            self.groups.count_finding(found.differ_from(&group, job.state.is_final()).map(say));
+            let defect = Defect::Group { parent: job.seq, number: data.number };
+            let defect = found.is_complete(&group).then_some(defect);
+            let say = |finding: String| {
+                (format!("job {}: group {} {finding}", job.id, data.number), defect.clone())
+            };
+            self.groups.count_defect(found.differ_from(&group, job.state.is_final()).map(say));
             self.groups
-                .count_finding(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
+                .count_defect(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
         }
         Ok(())
     }
@@ -201,9 +218,9 @@ impl Graph {
 
 /// The actual children of one group.
 #[derive(Default)]
-struct Recount {
-    open: u32,
-    completed: u32,
+pub(crate) struct Recount {
+    pub(crate) open: u32,
+    pub(crate) completed: u32,
     /// The input positions of the stored children.
     places: BTreeSet<u32>,
     stored: u32,
@@ -215,6 +232,14 @@ impl Recount {
         self.completed += u32::from(child.state == JobState::Completed);
         self.places.extend(child.parent.map(|parent| parent.index));
         self.stored += 1;
+    }
+
+    /// Whether all children of the group are stored, each in its place.
+    pub(crate) fn is_complete(&self, group: &ChildGroup) -> bool {
+        let is_last = |place: &u32| place + 1 == group.total;
+        self.stored == group.total
+            && u32::try_from(self.places.len()) == Ok(group.total)
+            && self.places.last().is_none_or(is_last)
     }
 
     /// How the group's own numbers differ from it. Children may be deleted once their parent has ended, not before.
@@ -237,7 +262,12 @@ impl Recount {
     }
 }
 
-fn count_children(tx: &mut ReadTx<'_>, parent: &JobRecord, group: u64) -> Result<Recount, StoreError> {
+/// Counts the children of one group.
+pub(crate) fn count_children(
+    tx: &mut ReadTx<'_>,
+    parent: &JobRecord,
+    group: u64,
+) -> Result<Recount, StoreError> {
     let (mut found, mut after) = (Recount::default(), None);
     loop {
         let filter = Filter { parent: Some(parent.id), ..Filter::default() };
@@ -255,11 +285,25 @@ fn key(kind: KeyKind, lane: &Lane, text: &str) -> Key {
     Key { kind, tenant: lane.tenant.clone(), job_type: lane.job_type.clone(), text: text.to_owned() }
 }
 
-fn unique_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
+fn has_group(tx: &mut ReadTx<'_>, seq: Seq, group: u64) -> Result<bool, StoreError> {
+    let above = group.checked_sub(1);
+    let query = JobDataQuery { seq, kind: JobDataKind::Group, name: None, above, limit: 1 };
+    Ok(tx.db.job_data(query)?.first().is_some_and(|found| found.number == group))
+}
+
+type Finding = Option<(String, Option<Defect>)>;
+
+fn unique_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Finding, StoreError> {
     let text = facts.spec.unique_key.as_deref().unwrap_or_default();
-    let holder = tx.db.keyed(&[key(KeyKind::Unique, &facts.job.lane, text)])?.pop().flatten();
-    let is_held = holder.is_some_and(|holder| holder.seq == facts.job.seq);
-    Ok((!is_held).then(|| format!("does not hold its unique key, {holder:?} does")))
+    let (seq, key) = (facts.job.seq, key(KeyKind::Unique, &facts.job.lane, text));
+    let holder = tx.db.keyed(std::slice::from_ref(&key))?.pop().flatten();
+    if holder.is_some_and(|holder| holder.seq == seq) {
+        return Ok(None);
+    }
+    let other = holder.map(|holder| tx.db.load(&[holder.seq])).transpose()?.and_then(|mut found| found.pop());
+    let is_free = other.flatten().is_none_or(|other| other.state.is_final());
+    let text = format!("does not hold its unique key, {holder:?} does");
+    Ok(Some((text, is_free.then_some(Defect::UniqueKey { seq, key }))))
 }
 
 fn idempotency_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<String>, StoreError> {
@@ -274,7 +318,11 @@ fn idempotency_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<S
     Ok((!is_sound).then(|| format!("its idempotency key is held by {holder:?}")))
 }
 
-fn set_aside_for_nobody(tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<Option<String>, StoreError> {
+/// Why a blocked job should not be.
+pub(crate) fn set_aside_for_nobody(
+    tx: &mut ReadTx<'_>,
+    job: &JobRecord,
+) -> Result<Option<String>, StoreError> {
     let Some(key) = job.concurrency else { return Ok(Some("is blocked without a key".into())) };
     for (states, is_blocked) in [(JobState::Running, None), (JobState::Scheduled, Some(false))] {
         let filter = Filter { concurrency: Some(key), states: vec![states], is_blocked, ..Filter::default() };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::repair::Defect;
 use super::{VerifyCounts, VerifyReport};
 use crate::clock::Timestamp;
 use crate::job::{AttemptOutcome, Category, JobRecord, JobState, acts_at};
@@ -36,9 +37,10 @@ pub(super) fn reports() -> Vec<VerifyReport> {
 
 pub(super) fn check(reports: &mut [VerifyReport], facts: &VerifyCounts, served_until: Timestamp) {
     for (report, (_, _, check)) in reports.iter_mut().zip(CHECKS) {
-        report.count_finding(
-            check(facts, served_until).map(|finding| format!("job {}: {finding}", facts.job.id)),
-        );
+        // The mark of a unique key follows from the submission.
+        let defect = (report.code == PAYLOADS).then_some(Defect::Marks(facts.job.seq));
+        let finding = check(facts, served_until);
+        report.count_defect(finding.map(|finding| (format!("job {}: {finding}", facts.job.id), defect)));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::VerifyReport;
+use super::repair::Defect;
 use crate::error::StoreError;
 use crate::store::documents::cascade::{Cascade, Task};
 use crate::store::documents::config::parse;
@@ -48,9 +49,14 @@ pub(super) fn schedules(tx: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError>
         };
         let shown =
             |at: Option<crate::clock::Timestamp>| at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-        report.count_finding((!is_sound).then(|| {
+        report.count_defect((!is_sound).then(|| {
             let Schedule { tenant, name, .. } = &schedule;
-            format!("schedule {tenant} {name}: runs next {}, by its timing {}", shown(stored), shown(due))
+            let text = format!(
+                "schedule {tenant} {name}: runs next {}, by its timing {}",
+                shown(stored),
+                shown(due)
+            );
+            (text, Some(Defect::Schedule(document.key.clone())))
         }));
     }
     Ok(report)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use windlass_api::stats::history::{HistoryPoint, Level, Period, StatsHistory};
-use windlass_api::stats::{self as shown, Cost, Counts, LeftOut, QueueRates, Rates, Spread};
+use windlass_api::stats::{self as shown, Cost, Counts, LeftOut, Quantiles, QueueRates, Rates};
 use windlass_api::text::Text;
 use windlass_api::time::Span;
 
@@ -24,10 +24,10 @@ fn by_state(counts: &Counts) -> ByState {
     counts.iter().collect()
 }
 
-impl From<&LatencyHistogram> for Spread {
-    fn from(spread: &LatencyHistogram) -> Spread {
+impl From<&LatencyHistogram> for Quantiles {
+    fn from(spread: &LatencyHistogram) -> Quantiles {
         let at = |share: f64| spread.percentile(share).map(Span);
-        Spread { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+        Quantiles { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod in_the_way;
 mod pending;
+mod repair;
 mod trail;
+mod unreadable;
 
 use std::sync::Arc;
 

@@ -76,6 +76,33 @@ async fn a_key_revoked_by_another_process_is_rejected_within_a_second() {
 }
 
 #[tokio::test]
+async fn a_new_key_counts_for_all_processes_on_a_file() {
+    a_new_key_counts_for_all_processes(On::Sqlite).await;
+}
+
+#[tokio::test]
+async fn a_new_key_counts_for_all_processes_on_postgres() {
+    a_new_key_counts_for_all_processes(On::Postgres).await;
+}
+
+/// Model: roles. From the first key on every process asks for one, and every key is known wherever it is used, at once.
+async fn a_new_key_counts_for_all_processes(on: On) {
+    let t = Fixture::new(on);
+    let env = Environment::new(t.clock.clone(), Entropy::seeded(7), StoreOptions::default());
+    let other = Store::open_in(&t.address, env).unwrap();
+    assert!(!other.has_keys().await.unwrap());
+    let (_, first) = made(&t, NewKey::new("root", Role::Admin)).await;
+    assert!(other.has_keys().await.unwrap());
+    for _ in 0..3 {
+        assert!(other.authenticate(&first).await.unwrap().is_some());
+        let (_, next) = made(&t, NewKey::new("web", Role::Submitter)).await;
+        assert!(other.authenticate(&next).await.unwrap().is_some());
+    }
+    other.close();
+    t.store.close();
+}
+
+#[tokio::test]
 async fn one_retention_counts_for_all_processes_on_a_file() {
     one_retention_counts_for_all_processes(On::Sqlite).await;
 }

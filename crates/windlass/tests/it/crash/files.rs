@@ -12,6 +12,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::engine::Backup;
 use windlass::store::engines::sqlite::SqliteEngine;
 use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::schema::Schema;
 
 use super::ledger::{Ack, Ledger};
 use super::load::new_job;
@@ -112,6 +113,13 @@ async fn a_database_that_is_missing_beside_its_other_files_is_refused() {
             assert!(matches!(refused, Err(OpenError::DatabaseMissing { commits: 1.., .. })), "{refused:?}");
         }
         assert!(["db-wal", "db-head"].map(remains) == before, "what is left is left alone");
+        // A file that was cut to nothing is no better than none.
+        fs::write(&path, "").unwrap();
+        let refused = open_at(&address, START).map(drop);
+        assert!(matches!(refused, Err(OpenError::DatabaseMissing { commits: 1.., .. })), "{refused:?}");
+        assert!(Schema::read(&address).is_err(), "other commands refuse it, too");
+        assert!(["db-wal", "db-head"].map(remains) == before, "the log of an empty file is left alone");
+        fs::remove_file(&path).unwrap();
         // The log alone is enough to refuse.
         if !is_closed {
             fs::rename(path.with_extension("db-head"), folder.path().join("head")).unwrap();

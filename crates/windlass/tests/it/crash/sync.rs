@@ -14,7 +14,7 @@ const SEED: u64 = 0x5EED_0030;
 /// More than any child says before its fault.
 const LINES_MAX: usize = 20_000;
 
-/// A folder for a new store, and the one that lent it its reserve.
+/// A folder for a new store, and the one with its reserve.
 fn folders() -> (TempDir, impl Fn() -> TempDir) {
     let lender = tempfile::tempdir().unwrap();
     let (store, _) = open_at(&address(lender.path()), START).unwrap();

@@ -51,7 +51,7 @@ const POSTGRES: [Table; 11] = [
     (
         "commits",
         "n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, has_swept, generation, is_early, \
-         absorbed, appends_from",
+         absorbed, appends_from, running",
         "as numbers; the others are the schema's own",
     ),
     ("hot", "seq, id, lane, policy, created_at, parent, state, record", "as jobs"),
@@ -67,7 +67,7 @@ const POSTGRES: [Table; 11] = [
     ),
     ("appends", "n, nonce, body, refusal", "become jobs before the move; what was set aside is in its way"),
     ("cluster", "is_only, system_identifier, timeline, relation", "the database's own"),
-    ("door", "is_only, payload_bytes_max", "written again by the next node that starts"),
+    ("inbox_options", "is_only, payload_bytes_max", "written again by the next node that starts"),
 ];
 
 fn known(own: &[Table], without: &[&str]) -> BTreeMap<String, String> {

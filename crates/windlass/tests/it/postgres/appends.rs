@@ -10,7 +10,9 @@ use windlass::job::{JobRecord, JobState, JobType, NewJob, Payload};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
+use windlass::store::command::actions::{ActionRequest, Patch};
 use windlass::store::command::claim::ClaimRequest;
+use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::{Environment, StoreOptions};
@@ -250,6 +252,27 @@ async fn an_appended_job_is_the_one_that_was_answered() {
     let claimed = behind.claim(&me, &ClaimRequest::new(worker, 2), Duration::ZERO).await.unwrap().jobs;
     assert!(claimed.iter().all(|claimed| claimed.job.started_at >= Some(answered.created_at)));
     [ahead, behind].iter().for_each(Store::close);
+}
+
+/// Model: writable-fields. Changes by another node, in the commit that takes an appended job in, are answered as they are stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_an_appended_job_is_answered_as_it_is_stored() {
+    let address = new_schema();
+    let (here, there) = (open(&address), open(&address));
+    let (client, schema) = stranger(&address).await;
+    let next = warm_up(&here, &client, &schema, 0).await;
+    let me = Caller::local();
+    let receipt = here.submit(&me, vec![numbered(next)], SubmitOptions::default()).await.expect("is taken");
+    let id = receipt[0].job.id;
+    let patch = Patch { correlation_id: Some(Some("a".to_owned())), ..Patch::default() };
+    let act =
+        |act, if_match| there.act_and_read(&me, id, act, ActOptions { if_match, ..ActOptions::default() });
+    let answered = act(ActionRequest::Patch(patch), IfMatch::any()).await.unwrap().snapshot;
+    assert_eq!(answered.spec.metadata.correlation_id.as_deref(), Some("a"));
+    let found = there.get(&me, id).await.unwrap().expect("it is there");
+    assert_eq!((&found.spec, found.version()), (&answered.spec, answered.version()));
+    act(ActionRequest::Cancel { reason: None }, answered.version().into()).await.unwrap();
+    [here, there].iter().for_each(Store::close);
 }
 
 /// What cannot be read is kept aside, and found; everything else goes on.

@@ -9,20 +9,19 @@ use crate::fixture::cluster::{Cluster, schema_at};
 use crate::fixture::observed::agree;
 
 /// How many nodes a fault test has.
-pub(super) const NODES: usize = 3;
+pub(crate) const NODES: usize = 3;
 
 /// Nodes, and what is between them and their database.
-pub(super) struct Fleet {
-    pub(super) nodes: Vec<Store>,
-    pub(super) proxies: Vec<Proxy>,
-    pub(super) cluster: Cluster,
+pub(crate) struct Fleet {
+    pub(crate) nodes: Vec<Store>,
+    pub(crate) proxies: Vec<Proxy>,
+    pub(crate) cluster: Cluster,
 }
 
 impl Fleet {
     /// Nodes that go by the machine's clock. Without `is_appending` every submission takes its turn.
-    pub(super) fn start(timing: Timing, is_appending: bool) -> Fleet {
-        let options = |address: &str| if is_appending { address.to_owned() } else { in_turn(address) };
-        Fleet::start_at(options, || {
+    pub(crate) fn start(timing: Timing, is_appending: bool) -> Fleet {
+        Fleet::start_with(is_appending, || {
             let mut env = Environment::system(StoreOptions::default());
             env.timing = timing;
             env
@@ -30,11 +29,13 @@ impl Fleet {
     }
 
     /// Nodes of which every submission takes its turn, with what `environment` gives each of them.
-    pub(super) fn start_in(environment: impl Fn() -> Environment) -> Fleet {
-        Fleet::start_at(in_turn, environment)
+    pub(crate) fn start_in(environment: impl Fn() -> Environment) -> Fleet {
+        Fleet::start_with(false, environment)
     }
 
-    fn start_at(options: impl Fn(&str) -> String, environment: impl Fn() -> Environment) -> Fleet {
+    /// The same; with `is_appending` submissions that can do without wait for no turn.
+    pub(crate) fn start_with(is_appending: bool, environment: impl Fn() -> Environment) -> Fleet {
+        let options = |address: &str| if is_appending { address.to_owned() } else { in_turn(address) };
         let cluster = Cluster::start(&["-c fsync=off"]);
         let address = schema_at(&cluster.address());
         let proxies: Vec<Proxy> = (0..NODES).map(|_| Proxy::before(cluster.folder())).collect();
@@ -46,7 +47,7 @@ impl Fleet {
     }
 
     /// All nodes show exactly these jobs, and find nothing wrong; then they are closed.
-    pub(super) async fn agree_and_close(&self, expected: &[usize]) {
+    pub(crate) async fn agree_and_close(&self, expected: &[usize]) {
         agree(&self.nodes, expected).await;
         self.nodes.iter().for_each(Store::close);
     }

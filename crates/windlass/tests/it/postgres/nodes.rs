@@ -13,7 +13,7 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::submit::SubmitOptions;
@@ -398,4 +398,34 @@ impl Clock for WrongClock {
         let reading = self.machine.reading()?;
         Some(Reading { wall: Timestamp::from_millis(reading.wall.as_millis() + self.by), ..reading })
     }
+}
+
+/// Model: one-lease-at-a-time. A node keeps the jobs that it claimed at hand while others commit, but not those that others have changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_job_that_another_node_changed_is_not_taken_from_the_cache() {
+    let address = new_schema();
+    let (here, there) = (open(&address), open(&address));
+    let (me, none) = (Caller::local(), Duration::ZERO);
+    for number in 0..3 {
+        submit(&there, number).await;
+    }
+    let worker = here.register(&me, NewWorker::default()).await.unwrap().id;
+    let claimed = here.claim(&me, &ClaimRequest::new(worker, 3), none).await.unwrap().jobs;
+    let report = |at: usize, outcome| Report::new(claimed[at].job.id, claimed[at].job.fence, outcome);
+    let completed = |at: usize| report(at, Outcome::Completed { result: None });
+    // Through the other node one is given back and claimed again, and one is finished.
+    there.finish(&me, worker, vec![report(0, Outcome::Released), completed(1)]).await.unwrap();
+    let other = there.register(&me, NewWorker::default()).await.unwrap().id;
+    let again = there.claim(&me, &ClaimRequest::new(other, 1), none).await.unwrap().jobs;
+    assert_eq!(again[0].job.id, claimed[0].job.id);
+    let answers = here.finish(&me, worker, (0..3).map(completed).collect()).await.unwrap();
+    assert_eq!(answers, [Finish::Stale, Finish::Stale, Finish::Applied(JobState::Completed)]);
+    // What was read here is at hand here from now on, and what was claimed there is there.
+    let job = &again[0].job;
+    let beats = vec![HeartbeatItem::new(job.id, job.fence)];
+    here.heartbeat(&me, other, beats).await.unwrap();
+    let report = Report::new(job.id, job.fence, Outcome::Completed { result: None });
+    assert_eq!(there.finish(&me, other, vec![report]).await.unwrap(), [Finish::Applied(JobState::Completed)]);
+    verify(&here).await;
+    [here, there].iter().for_each(Store::close);
 }

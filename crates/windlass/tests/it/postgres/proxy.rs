@@ -16,7 +16,7 @@ const SOCKET: &str = ".s.PGSQL.5432";
 
 /// What to do to a connection that asks for a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(crate) enum Cut {
     /// Cut it; the server never hears of the commit.
     BeforeCommit = 1,
     /// Cut it; the server commits, but nobody hears of it.
@@ -36,18 +36,18 @@ const APPEND: &[u8] = b".append($1";
 const ANNOUNCEMENT: &[u8] = b"pg_notify(";
 
 /// The message that asks for the commit, wherever it comes.
-pub(super) const COMMIT: usize = usize::MAX;
+pub(crate) const COMMIT: usize = usize::MAX;
 
 /// Where to cut a connection: at a message of a write transaction, counted from the one that begins it, or at [`COMMIT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Boundary {
-    pub(super) message: usize,
+pub(crate) struct Boundary {
+    pub(crate) message: usize,
     /// Whether the server still gets that message; its answer is lost in any case.
-    pub(super) is_passed_on: bool,
+    pub(crate) is_passed_on: bool,
 }
 
 /// A proxy before a server.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     folder: TempDir,
     shared: Arc<Shared>,
 }
@@ -72,6 +72,8 @@ struct Shared {
     connections: AtomicUsize,
     /// How many statements were passed on.
     statements: AtomicUsize,
+    /// How many of them belong to transactions that take the store's lock.
+    in_turns: AtomicUsize,
     /// How many transactions that take the store's lock were begun.
     turns: AtomicUsize,
     /// How many snapshots were begun.
@@ -151,6 +153,11 @@ impl Proxy {
         self.shared.statements.load(Ordering::SeqCst)
     }
 
+    /// How many statements of transactions that take the store's lock were passed on so far.
+    pub(super) fn statements_in_turns(&self) -> usize {
+        self.shared.in_turns.load(Ordering::SeqCst)
+    }
+
     /// How many transactions that take the store's lock were begun so far.
     pub(super) fn turns(&self) -> usize {
         self.shared.turns.load(Ordering::SeqCst)
@@ -166,10 +173,15 @@ impl Proxy {
         self.shared.announcements.load(Ordering::SeqCst)
     }
 
-    /// Cuts the next write transaction at this message, and lets nobody through from then on.
+    /// Cuts the next write transaction at this message.
+    pub(crate) fn arm_at(&self, boundary: Boundary) {
+        *self.shared.boundary.lock().unwrap() = Some(boundary);
+    }
+
+    /// The same, and lets nobody through from then on.
     pub(super) fn arm_at_and_shut(&self, boundary: Boundary) {
         self.shared.shuts.store(true, Ordering::SeqCst);
-        *self.shared.boundary.lock().unwrap() = Some(boundary);
+        self.arm_at(boundary);
     }
 
     /// The server is gone: every connection is cut, and nobody is let through.
@@ -188,7 +200,7 @@ impl Proxy {
     }
 
     /// Does nothing to the next commit.
-    pub(super) fn disarm(&self) {
+    pub(crate) fn disarm(&self) {
         self.shared.shuts.store(false, Ordering::SeqCst);
         self.shared.armed.store(0, Ordering::SeqCst);
         *self.shared.boundary.lock().unwrap() = None;
@@ -274,7 +286,8 @@ fn pass_requests(
             return hold(client, server, message, shared);
         }
         let mut cut = if is_commit { shared.armed.swap(0, Ordering::SeqCst) } else { 0 };
-        let boundary = place.of(&message).and_then(|number| shared.take_boundary(number, is_commit));
+        let number = place.of(&message);
+        let boundary = number.and_then(|number| shared.take_boundary(number, is_commit));
         if let Some(boundary) = boundary {
             cut = if boundary.is_passed_on { Cut::AfterCommit } else { Cut::BeforeCommit } as usize;
         }
@@ -287,6 +300,7 @@ fn pass_requests(
         // A statement ends with a request to synchronise, or is a plain query.
         if matches!(message.first(), Some(b'S' | b'Q')) {
             shared.statements.fetch_add(1, Ordering::SeqCst);
+            shared.in_turns.fetch_add(usize::from(number.is_some()), Ordering::SeqCst);
         }
         shared.count(&message);
         if cut == Cut::Mute as usize {

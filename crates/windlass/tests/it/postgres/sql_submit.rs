@@ -362,7 +362,7 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
         transaction.commit().await.unwrap();
         assert_eq!(first.result(LONG).await.unwrap(), "hello, a");
         assert_eq!(second.result(LONG).await.unwrap(), "hello, b");
-        let call = jobs.submit(greet("c")).priority("high").into_sql().unwrap();
+        let call = jobs.submit(greet("c")).priority("high").submit_sql().unwrap();
         let row = client.query_one(&call.statement, &[&call.job_type, &call.payload, &call.options]).await;
         let third = JobId::from_bytes(*row.unwrap().get::<_, Uuid>(0).as_bytes());
         assert_eq!(jobs.handle::<Greet>(third).result(LONG).await.unwrap(), "hello, c", "{schema}");

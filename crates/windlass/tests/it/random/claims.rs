@@ -62,7 +62,7 @@ async fn left(
         let is_wanted = request.queues.as_ref().is_none_or(|queues| queues.contains(&job.lane.queue))
             && request.types.as_ref().is_none_or(|types| types.contains(&job.lane.job_type));
         let is_held = config.pauses_on(&job.lane, store.environment().clock.now()).next().is_some();
-        if job.is_blocked || is_held || !is_wanted || !worker.takes(&job.lane) || has_limits(config, &job) {
+        if job.is_blocked || is_held || !is_wanted || !worker.accepts(&job.lane) || has_limits(config, &job) {
             continue;
         }
         let is_before = |last: &JobRecord| {

@@ -11,11 +11,25 @@ use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::limits;
 use windlass::store::Store;
+use windlass::store::documents::config::Config;
 use windlass::store::environment::{Environment, StoreOptions};
 
 use super::invariants::Steps;
 use super::operation::{Answer, Operation};
+use super::rng::Dice;
 use crate::fixture::{On, START};
+use crate::postgres::fleet::{Fleet, NODES};
+use crate::postgres::proxy::{Boundary, COMMIT, Proxy};
+
+/// How many steps in a hundred are taken through a node whose connection breaks.
+const BREAKS: usize = 15;
+/// More messages than most transactions have.
+const MESSAGES: usize = 30;
+
+/// No power is cut here: where there is a disk in memory, a walk need not wait for a real one.
+pub(super) fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory for the test")
+}
 
 /// The two stores.
 pub(super) struct Pair {
@@ -28,18 +42,23 @@ pub(super) struct Pair {
     steps: Steps,
     moves: usize,
     files: TempDir,
+    /// The nodes of which `durable` is one, if there are several.
+    fleet: Option<Fleet>,
 }
 
 impl Pair {
     pub(super) fn new(on: On, seed: u64) -> Pair {
-        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
-        // No power is cut here: where there is a disk in memory, a walk need not wait for a real one.
-        let files = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        let files = files.expect("a directory for the test");
+        let files = folder();
         let address = match on {
             On::Sqlite => format!("sqlite:{}", files.path().join("jobs.db").display()),
             On::Memory | On::Postgres => on.address().1,
         };
+        Pair::at(address, files, seed)
+    }
+
+    /// With a new store at this address; what it is moved to is in the folder.
+    pub(super) fn at(address: String, files: TempDir, seed: u64) -> Pair {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let memory = open("memory:", &clock, Entropy::seeded(seed), seed);
         let durable = open(&address, &clock, Entropy::seeded(seed), seed);
         let mut pair = Pair {
@@ -52,12 +71,64 @@ impl Pair {
             steps: Steps::default(),
             moves: 0,
             files,
+            fleet: None,
         };
         // Listeners make a store build records it would not keep; both ways must do the same.
         if seed % 2 == 1 {
             pair.listen();
         }
         pair
+    }
+
+    /// With several nodes on one database. On every other one submissions wait for no turn.
+    pub(super) fn of_nodes(seed: u64) -> Pair {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
+        let memory = open("memory:", &clock, Entropy::seeded(seed), seed);
+        let fleet =
+            Fleet::start_with(seed.is_multiple_of(2), || environment(&clock, Entropy::seeded(seed), seed));
+        Pair {
+            memory,
+            durable: fleet.nodes[0].clone(),
+            clock,
+            seed,
+            address: String::new(),
+            events: None,
+            steps: Steps::default(),
+            moves: 0,
+            files: folder(),
+            fleet: Some(fleet),
+        }
+    }
+
+    /// Goes on at any node, whose connection may break at any message of its next transaction. Chance goes on where it was.
+    pub(super) fn turn_to_any_node(&mut self, dice: &mut Dice) {
+        let Some(fleet) = &self.fleet else { return };
+        let at = dice.below(NODES);
+        self.durable = fleet.nodes[at].clone();
+        let place = self.memory.environment().entropy.bits();
+        let entropy = &self.durable.environment().entropy;
+        while entropy.bits() != place {}
+        fleet.proxies.iter().for_each(Proxy::disarm);
+        if dice.chance(BREAKS) {
+            let message = if dice.chance(50) { COMMIT } else { dice.below(MESSAGES) };
+            fleet.proxies[at].arm_at(Boundary { message, is_passed_on: dice.chance(50) });
+        }
+    }
+
+    /// A node that does not know that another one has just recorded a sign of life records one, too: with several nodes it
+    /// may be a later one.
+    pub(super) fn forget_signs_of_life(&self, configs: [&mut Config; 2]) {
+        if self.fleet.is_some() {
+            for worker in configs.into_iter().flat_map(|config| config.workers.values_mut()) {
+                worker.seen_at = Timestamp::from_millis(START);
+            }
+        }
+    }
+
+    /// Closes all nodes.
+    pub(super) fn close(&self) {
+        self.durable.close();
+        self.fleet.iter().flat_map(|fleet| &fleet.nodes).for_each(Store::close);
     }
 
     fn listen(&mut self) {
@@ -73,8 +144,11 @@ impl Pair {
         if let Operation::Pass(time) = operation {
             self.clock.advance(*time);
         }
-        let memory = operation.apply(&self.memory).await;
-        let durable = operation.apply(&self.durable).await;
+        let mut memory = operation.apply(&self.memory).await;
+        let mut durable = operation.apply(&self.durable).await;
+        if let (Answer::Config(Ok(one)), Answer::Config(Ok(other))) = (&mut memory, &mut durable) {
+            self.forget_signs_of_life([one, other]);
+        }
         if memory != durable {
             return Err(format!("the answers differ\n  memory: {memory:?}\n  durable: {durable:?}"));
         }
@@ -138,9 +212,13 @@ impl Pair {
 }
 
 fn open(address: &str, clock: &Arc<ManualClock>, entropy: Entropy, seed: u64) -> Store {
+    Store::open_in(address, environment(clock, entropy, seed)).expect("the store opens")
+}
+
+fn environment(clock: &Arc<ManualClock>, entropy: Entropy, seed: u64) -> Environment {
     // In most walks nearly every consequence is left to a later commit.
     let cascade_jobs_per_commit =
         [limits::CASCADE_JOBS_PER_COMMIT, 1, 2, 5][usize::try_from(seed % 4).unwrap()];
     let options = StoreOptions { payload_bytes_max: 64, cascade_jobs_per_commit, ..StoreOptions::default() };
-    Store::open_in(address, Environment::new(clock.clone(), entropy, options)).expect("the store opens")
+    Environment::new(clock.clone(), entropy, options)
 }

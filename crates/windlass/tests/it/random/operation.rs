@@ -102,7 +102,7 @@ impl Operation {
             }
             Operation::ActionRequest(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
             Operation::ActStrictly(who, id, act) => {
-                Answer::Acted(store.act_strictly(who, *id, act.clone()).await)
+                Answer::Acted(store.act_with(who, *id, act.clone(), ActOptions::strict()).await)
             }
             Operation::ActIfSeen(who, id, act, is_there) => {
                 let seen = store.get(&Caller::local(), *id).await.expect("the store answers");

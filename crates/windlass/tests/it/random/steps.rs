@@ -8,12 +8,12 @@ use windlass::store::caller::Role;
 use windlass::store::engine::RecordQuery;
 use windlass::store::query::list::ListRequest;
 
+use super::actions;
 use super::model::{self, World};
 use super::operation::Operation;
-use super::operations;
 use super::rng::Dice;
 use super::submission::submission;
-use super::work;
+use super::workers;
 
 /// How far time moves, in milliseconds: often a little, sometimes past leases and backoffs, rarely by days.
 const SHORT_JUMPS: [u64; 6] = [1, 50, 200, 500, 1_000, 1_500];
@@ -23,19 +23,19 @@ const LONG_JUMPS: [u64; 5] = [4_000_000, 40_000_000, 90_000_000, 700_000_000, 2_
 /// The next step of a walk.
 pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
     if world.wants_workers() && dice.chance(30) {
-        return work::register(dice);
+        return workers::register(dice);
     }
     match dice.below(100) {
         0..=19 if !world.is_full => submission(dice, world),
-        0..=33 => work::claim(dice, world),
-        34..=49 => work::finish(dice, world),
-        50..=52 => work::heartbeat(dice, world),
-        53..=55 => work::note(dice, world),
-        56..=59 => work::spawn(dice, world),
-        60..=69 => operations::act(dice, world),
-        70..=71 => operations::signal(dice, world),
+        0..=33 => workers::claim(dice, world),
+        34..=49 => workers::finish(dice, world),
+        50..=52 => workers::heartbeat(dice, world),
+        53..=55 => workers::note(dice, world),
+        56..=59 => workers::spawn(dice, world),
+        60..=69 => actions::act(dice, world),
+        70..=71 => actions::signal(dice, world),
         72..=73 => {
-            let how = operations::redrive(dice);
+            let how = actions::redrive(dice);
             Operation::Redrive(
                 model::caller(dice, &[Role::Submitter, Role::Operator]),
                 world.ended(dice),
@@ -46,10 +46,10 @@ pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
             let job = if dice.chance(50) { world.relative(dice) } else { world.ended(dice) };
             Operation::Delete(model::caller(dice, &[Role::Operator]), job)
         }
-        75..=77 => operations::bulk(dice, world),
-        78..=79 => operations::pause(dice, world),
-        80..=82 => operations::resume(dice, world),
-        83..=84 => operations::configure(dice),
+        75..=77 => actions::bulk(dice, world),
+        78..=79 => actions::pause(dice, world),
+        80..=82 => actions::resume(dice, world),
+        83..=84 => actions::configure(dice),
         85 => Operation::Deregister(model::caller(dice, &[Role::Worker]), world.worker(dice)),
         86..=88 => look(dice, world),
         89 => Operation::Tick,
@@ -85,7 +85,7 @@ fn maintain(dice: &mut Dice) -> Operation {
 fn look(dice: &mut Dice, world: &World) -> Operation {
     let caller = model::caller(dice, &[Role::Viewer, Role::Operator, Role::Submitter]);
     match dice.below(8) {
-        0 => Operation::Count(caller, operations::filter(dice, world)),
+        0 => Operation::Count(caller, actions::filter(dice, world)),
         1 => Operation::OldestReady(caller, model::queue(dice)),
         2..=3 => {
             let query = RecordQuery {
@@ -106,8 +106,8 @@ fn look(dice: &mut Dice, world: &World) -> Operation {
             Operation::Audit(caller, query)
         }
         _ => {
-            let filter = operations::filter(dice, world);
-            let (order, limit) = (operations::order(dice), dice.pick(&[1, 7, 500]));
+            let filter = actions::filter(dice, world);
+            let (order, limit) = (actions::order(dice), dice.pick(&[1, 7, 500]));
             Operation::List(caller, ListRequest { filter, order, cursor: None, limit })
         }
     }

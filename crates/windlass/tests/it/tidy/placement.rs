@@ -144,7 +144,7 @@ const ALONE: &[(&str, &str)] = &[
     ("life_tests/cut.rs", "the life of a server is tested from outside"),
     ("life_tests/left.rs", "the life of a server is tested from outside"),
     ("life_tests/time.rs", "the life of a server is tested from outside"),
-    ("life_tests/trouble.rs", "the life of a server is tested from outside"),
+    ("life_tests/faults.rs", "the life of a server is tested from outside"),
     ("tables/tests.rs", "rows on a server are tested through the conformance suite and by damaging them"),
     (
         "tables/tests/fields.rs",

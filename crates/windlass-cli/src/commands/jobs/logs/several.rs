@@ -14,7 +14,7 @@ use windlass_api::record::RecordView;
 use windlass_api::text::Text;
 
 use crate::connection::client::{Call, Fields, ServerClient, read_each};
-use crate::connection::reconnect::{Followed, Patience};
+use crate::connection::reconnect::{Followed, RetryDeadline};
 use crate::error::Failure;
 use crate::limits::{LOG_POLL_INTERVAL, LOGS_JOBS_MAX};
 use crate::output::color::Paint;
@@ -102,7 +102,7 @@ pub(super) async fn follow(client: &ServerClient, args: &SeveralArgs, is_json: b
     let mut events = Followed::open(client, args.events()).await?;
     let mut sources = BTreeMap::new();
     let mut printer = Printer { is_json, paint: Paint::for_data(), count: 0 };
-    let (mut patience, mut is_known, mut has_told) = (Patience::default(), false, false);
+    let (mut patience, mut is_known, mut has_told) = (RetryDeadline::default(), false, false);
     output::note(&format!("following {}; stop with Ctrl-C", client.place()));
     loop {
         if !is_known {

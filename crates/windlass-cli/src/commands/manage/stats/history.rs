@@ -7,12 +7,11 @@ use windlass::job::{JobType, QueueName};
 use windlass::limits::{HISTORY_RANGE_MAX, HISTORY_RANGE_MIN};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::query::history::{HistoryRequest, Part};
+use windlass::store::query::history::{HistoryRequest, HistorySubject};
 use windlass_api::stats::history::{HistoryQuery, Level, Period, StatsHistory};
 use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
-use crate::commands::manage::operations::finish;
 use crate::connection::client::{Call, ServerClient};
 use crate::error::Failure;
 use crate::exit_code::Exit;
@@ -45,9 +44,9 @@ impl RangeArgs {
 
     fn request(&self) -> HistoryRequest {
         let part = match (&self.queue, &self.r#type) {
-            (Some(queue), _) => Part::Queue(queue.0.clone()),
-            (None, Some(job_type)) => Part::Type(job_type.0.clone()),
-            (None, None) => Part::All,
+            (Some(queue), _) => HistorySubject::Queue(queue.0.clone()),
+            (None, Some(job_type)) => HistorySubject::Type(job_type.0.clone()),
+            (None, None) => HistorySubject::All,
         };
         let range = self.range.map_or(HISTORY_RANGE_MIN, |range| range.0);
         HistoryRequest { part, range, until: self.until.map(|until| until.0) }
@@ -80,7 +79,7 @@ pub(crate) async fn stored(store: &Store, args: &RangeArgs, is_json: bool) -> an
 }
 
 fn print(history: &StatsHistory) -> anyhow::Result<ExitCode> {
-    let printed = finish(&table(history), "no statistics")?;
+    let printed = table(history).print_or("no statistics")?;
     output::note(&summary(history));
     Ok(printed)
 }

@@ -15,7 +15,7 @@ const SKIPPED: [&str; 6] = ["node_modules", "target", "__pycache__", "dist", "bu
 pub(super) async fn watch(folder: &Path, mut last: u64, changed: &watch::Sender<()>) -> anyhow::Result<()> {
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
-        let now = look(folder.to_owned()).await?;
+        let now = folder_state(folder.to_owned()).await?;
         if now != last {
             last = now;
             changed.send_replace(());
@@ -24,7 +24,7 @@ pub(super) async fn watch(folder: &Path, mut last: u64, changed: &watch::Sender<
 }
 
 /// The state of a folder.
-pub(super) async fn look(folder: PathBuf) -> anyhow::Result<u64> {
+pub(super) async fn folder_state(folder: PathBuf) -> anyhow::Result<u64> {
     Ok(tokio::task::spawn_blocking(move || fingerprint(&folder)).await?)
 }
 

@@ -126,7 +126,7 @@ struct Reader {
 
 impl Reader {
     async fn run(mut self) {
-        match self.pass_on().await {
+        match self.send_all().await {
             Ok(last) => {
                 let end = StreamEnd { state: Some(Text(last.state)), reason: "final".to_owned() };
                 self.events.end_with(serde_json::to_string(&end).expect("it is plain data"));
@@ -136,7 +136,7 @@ impl Reader {
     }
 
     /// Sends chunks until all were sent and the job is final; returns the last page, or why it stopped before.
-    async fn pass_on(&mut self) -> Result<Page, &'static str> {
+    async fn send_all(&mut self) -> Result<Page, &'static str> {
         let every = |time| {
             let mut ticks = interval(time);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -93,7 +93,7 @@ impl WriteTx<'_> {
 
     fn keep_wait_result(&mut self, mut job: JobRecord, step: &str, value: &[u8]) -> Result<(), StoreError> {
         match self.save_checkpoint(&mut job, step, value) {
-            // A job with too many checkpoints is still woken: it must not wait forever.
+            // There was room when it parked. A job that parked in an earlier version is still woken: it must not wait forever.
             Ok(()) | Err(WorkError::Invalid(_)) => {}
             Err(WorkError::Store(error)) => return Err(error),
             Err(other) => return Err(StoreError::Database(other.to_string())),

@@ -87,14 +87,14 @@ impl Search {
         let lanes = std::mem::take(&mut self.aging).into_iter();
         let (known, unknown): (Vec<_>, Vec<_>) = lanes.partition(|lane| heads.of(&lane.lane).is_some());
         self.aging = known;
-        self.learn(tx, unknown)?;
+        self.read_heads(tx, unknown)?;
         let heads = tx.aging_heads();
         self.aging.iter_mut().for_each(|lane| lane.advance(heads, now));
         self.read_best(tx, wanted)
     }
 
     /// Reads the first position of each rank of these lanes, as far as the bound allows.
-    fn learn(&mut self, tx: &mut WriteTx<'_>, lanes: Vec<AgingLane>) -> Result<(), StoreError> {
+    fn read_heads(&mut self, tx: &mut WriteTx<'_>, lanes: Vec<AgingLane>) -> Result<(), StoreError> {
         if lanes.is_empty() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Search {
             let place = ClaimOrder::of(&first);
             if at < whole {
                 let places = std::iter::once(place).chain(lower).collect();
-                tx.aging_heads().learn(lane.lane.clone(), places);
+                tx.aging_heads().insert(lane.lane.clone(), places);
                 self.aging.push(lane);
             } else {
                 self.scans.push(lane.scan(None, vec![first], place));
@@ -156,7 +156,7 @@ impl Search {
             opened.extend(self.open_rank(tx.aging_heads(), at));
             best.extend(self.aging[at].place().map(|place| Reverse((place, source))));
         }
-        self.read_ranks(tx, &opened, Search::share(wanted, opened.len()))
+        self.read_ranks(tx, &opened, Search::jobs_per_scan(wanted, opened.len()))
     }
 
     /// Opens a scan of the rank of a lane that may be next, without reading it.
@@ -189,7 +189,7 @@ impl Search {
         wanted: usize,
     ) -> Result<(), StoreError> {
         if let Some(scan) = self.open_rank(tx.aging_heads(), at) {
-            self.read_ranks(tx, &[scan], Search::share(wanted, 1))?;
+            self.read_ranks(tx, &[scan], Search::jobs_per_scan(wanted, 1))?;
             self.push_head(Source::Scan(scan));
         }
         self.push_head(Source::Lane(at));

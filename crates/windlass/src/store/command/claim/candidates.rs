@@ -90,7 +90,7 @@ impl Search {
         let open: Vec<Arc<Lane>> = counts
             .lanes
             .iter()
-            .filter(|(lane, counts)| has_jobs(counts) && worker.takes(lane) && request.matches(lane))
+            .filter(|(lane, counts)| has_jobs(counts) && worker.accepts(lane) && request.matches(lane))
             .map(|(lane, _)| lane.clone())
             .collect();
         let mut search = Search {
@@ -223,7 +223,7 @@ impl Search {
 
     /// How many jobs to read of each lane scan when `wanted` are needed in all: at least one more than will be taken,
     /// because a scan is read further as soon as its last job is taken.
-    pub(super) fn share(wanted: usize, scans: usize) -> usize {
+    pub(super) fn jobs_per_scan(wanted: usize, scans: usize) -> usize {
         (2 * wanted / scans.max(1)).clamp(2, READ_AHEAD)
     }
 

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 
 use crate::error::StoreError;
-use crate::job::JobState;
+use crate::job::{JobState, Tenant};
 use crate::limits;
 use crate::store::documents::config::{encode, parse};
+use crate::store::documents::error_stats::{ERROR_HISTORY, ErrorCounts, ErrorHistory, lane_of, minute_start};
 use crate::store::documents::history::{
-    Periods, Point, Progress, Resolution, Sample, Scope, Sums, is_expired,
+    HistoryScope, Periods, Point, Progress, Resolution, Sample, Sums, is_expired,
 };
 use crate::store::documents::minute_stats::minute_of;
 use crate::store::documents::stats_cache::LaneMinute;
@@ -146,7 +147,9 @@ fn roll(tx: &mut ReadTx<'_>, period: i64, due: &mut RollUp) -> Result<(), StoreE
     }
     let samples = samples(tx.db, from, before)?;
     let mut scopes = sums.into_busiest();
-    for scope in samples.values().flat_map(|sample| sample.jobs.keys()).filter_map(|key| Scope::parse(key)) {
+    for scope in
+        samples.values().flat_map(|sample| sample.jobs.keys()).filter_map(|key| HistoryScope::parse(key))
+    {
         scopes.entry(scope).or_default();
     }
     for (scope, point) in &mut scopes {
@@ -165,10 +168,67 @@ fn roll(tx: &mut ReadTx<'_>, period: i64, due: &mut RollUp) -> Result<(), StoreE
             due.written.push(Document { key, body: encode(&periods) });
         }
     }
+    roll_errors(tx, (from, before), due)?;
     due.after.rolled = Some(period);
     due.report.is_rolled = true;
     due.report.has_more = true;
     Ok(())
+}
+
+/// The errors of some minutes, of each tenant.
+pub(crate) fn errors_by_minute(
+    db: &mut dyn Read,
+    (from, before): (i64, i64),
+    sees: impl Fn(&Tenant) -> bool,
+) -> Result<Vec<(i64, Tenant, ErrorCounts)>, StoreError> {
+    let (start, end) = (minute_start(from), minute_start(before));
+    let limit = limits::ERROR_MINUTES_READ_MAX;
+    let range = DocumentRange { before: Some(&end), limit, ..DocumentRange::from(&start) };
+    let mut found = Vec::new();
+    for document in db.documents_in(DocumentKind::History, range)? {
+        if let Some((minute, lane)) = lane_of(&document.key)
+            && sees(&lane.tenant)
+        {
+            found.push((minute, lane.tenant, parse(&document.body)?));
+        }
+    }
+    Ok(found)
+}
+
+/// The stored errors of a tenant, or of all tenants.
+pub(crate) fn error_history(db: &mut dyn Read, tenant: Option<&Tenant>) -> Result<ErrorHistory, StoreError> {
+    let stored = db.document(DocumentKind::History, &ErrorHistory::key(tenant))?;
+    Ok(stored.map(|stored| parse(&stored.body)).transpose()?.unwrap_or_default())
+}
+
+/// Adds the errors of a period to those of all tenants, and of the tenants with the most of them.
+fn roll_errors(tx: &mut ReadTx<'_>, minutes: (i64, i64), due: &mut RollUp) -> Result<(), StoreError> {
+    let mut sums: BTreeMap<Option<Tenant>, ErrorCounts> = BTreeMap::new();
+    for (_, tenant, counts) in errors_by_minute(tx.db, minutes, |_| true)? {
+        sums.entry(None).or_default().merge(&counts);
+        sums.entry(Some(tenant)).or_default().merge(&counts);
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    // The sum of all is the largest.
+    sums.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total()));
+    for (tenant, counts) in sums.into_iter().take(1 + limits::HISTORY_NAMES_MAX) {
+        tx.is_wanted()?;
+        let mut history = error_history(tx.db, tenant.as_ref())?;
+        history.add(&counts, minutes.0);
+        history.trim(minutes.0);
+        due.written.push(Document { key: ErrorHistory::key(tenant.as_ref()), body: encode(&history) });
+    }
+    Ok(())
+}
+
+/// Whether a document has no error that is still kept.
+fn has_no_errors(document: &Document, minute: i64) -> Result<bool, StoreError> {
+    if !document.key.starts_with(ERROR_HISTORY) {
+        return Ok(false);
+    }
+    let mut history: ErrorHistory = parse(&document.body)?;
+    history.trim(minute);
+    Ok(history.0.is_empty())
 }
 
 /// Finds minutes and samples that are rolled up and not shown by the minute any more, and expired periods: a bounded number.
@@ -182,6 +242,11 @@ fn find_old(db: &mut dyn Read, minute: i64, due: &mut RollUp) -> Result<(), Stor
     let range = DocumentRange { before: Some(&sample), limit: most, ..DocumentRange::from("s ") };
     let samples = db.documents_in(DocumentKind::History, range)?;
     due.removed.extend(samples.into_iter().map(|old| (DocumentKind::History, old.key)));
+    let (start, end) = (minute_start(0), minute_start(oldest.max(0)));
+    let range = DocumentRange { before: Some(&end), limit: most, ..DocumentRange::from(&start) };
+    let errors = db.documents_in(DocumentKind::History, range)?;
+    due.report.has_more |= errors.len() == most;
+    due.removed.extend(errors.into_iter().map(|old| (DocumentKind::History, old.key)));
     // Only with a new period: then documents can have expired.
     if due.report.is_rolled {
         let after = Some(due.before.swept.as_str());
@@ -191,8 +256,13 @@ fn find_old(db: &mut dyn Read, minute: i64, due: &mut RollUp) -> Result<(), Stor
         )?;
         let is_end = found.len() < limits::HISTORY_SWEEP_DOCUMENTS;
         due.after.swept = found.last().filter(|_| !is_end).map(|last| last.key.clone()).unwrap_or_default();
-        let expired = found.into_iter().map(|found| found.key).filter(|key| is_expired(key, minute));
-        due.removed.extend(expired.map(|key| (DocumentKind::History, key)));
+        for found in found {
+            // A document of errors that is written in this round is not old.
+            let is_written = due.written.iter().any(|written| written.key == found.key);
+            if !is_written && (is_expired(&found.key, minute) || has_no_errors(&found, minute)?) {
+                due.removed.push((DocumentKind::History, found.key));
+            }
+        }
     }
     Ok(())
 }

@@ -54,11 +54,8 @@ impl Batch<'_> {
             depths[index] = depth_of(found);
             if depths[index] > limits::DEPENDENCY_DEPTH_MAX {
                 let (value, max) = (depths[index].to_string(), limits::DEPENDENCY_DEPTH_MAX.to_string());
-                return Err(invalid(
-                    index,
-                    "after",
-                    FieldProblem::OutOfRange { value, min: "1".into(), max },
-                ));
+                let field = if self.jobs[index].after.is_empty() { "after_any" } else { "after" };
+                return Err(invalid(index, field, FieldProblem::OutOfRange { value, min: "1".into(), max }));
             }
         }
         Ok(depths)

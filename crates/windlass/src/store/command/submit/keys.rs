@@ -138,7 +138,11 @@ fn live_holder(
         return Ok(Some(Duplicate { removed: Some(removed), ..Duplicate::idempotent(target, differs) }));
     }
     if tx.job(holder.seq)?.is_none() {
-        return Ok(None);
+        return match tx.spec(holder.seq)? {
+            None => Ok(None),
+            // It may have run, so that the job must not be submitted again.
+            Some(_) => Err(StoreError::Damaged(format!("job {} cannot be read", holder.seq.0)).into()),
+        };
     }
     let differs = tx.spec(holder.seq)?.is_some_and(|spec| spec.payload != *payload);
     Ok(Some(Duplicate::idempotent(target, differs)))

@@ -71,7 +71,7 @@ impl Worker {
 
     /// Whether it takes jobs of this lane; internal jobs only if it names their queue or type, and jobs that require a
     /// version only if it registered with that version.
-    pub fn takes(&self, lane: &Lane) -> bool {
+    pub fn accepts(&self, lane: &Lane) -> bool {
         self.takes_any_version(lane) && lane.is_for_version(self.version.as_deref())
     }
 

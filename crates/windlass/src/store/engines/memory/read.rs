@@ -10,7 +10,7 @@ use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobId, JobRecord, JobState, Lane, Need, Seq, Spec, Tenant};
 use crate::store::engine::{
-    AuditLog, ClaimOrder, Counters, Counts, Document, DocumentKind, DocumentRange, Documents, Edge,
+    AuditLog, Caches, ClaimOrder, Counters, Counts, Document, DocumentKind, DocumentRange, Documents, Edge,
     EngineResult, Export, Graph, JobData, JobDataQuery, JobDataTable, JobTable, Key, KeyHolder, Keys,
     LaneCursor, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side,
 };
@@ -246,12 +246,13 @@ impl Counters for Tables {
     }
 }
 
-impl Read for Tables {
-    /// All access is through this one connection.
+impl Caches for Tables {
     fn cache_generation(&mut self) -> u64 {
-        0
+        self.cache_generation
     }
+}
 
+impl Read for Tables {
     fn committed_at(&mut self) -> EngineResult<Timestamp> {
         Ok(self.committed_at)
     }

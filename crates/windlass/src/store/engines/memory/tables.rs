@@ -53,6 +53,8 @@ pub(super) struct Tables {
     /// The number of generations before the current one.
     pub(super) generations_over: u64,
     pub(super) committed_at: Timestamp,
+    /// That of the connection whose tasks run.
+    pub(super) cache_generation: u64,
     undo: Vec<Undo>,
 }
 

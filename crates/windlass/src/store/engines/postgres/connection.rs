@@ -32,15 +32,34 @@ use crate::store::engines::sql::columns::number;
 type Answer = Result<u64, tokio_postgres::Error>;
 type Answered = Result<Vec<Row>, tokio_postgres::Error>;
 
+type AnswerOf<T> = Pin<Box<dyn Future<Output = Result<T, tokio_postgres::Error>> + Send>>;
+
 /// A statement and its values.
 pub(super) type Question<'a> = (&'a str, Vec<Parameter>);
 
 /// A write that was sent and not answered yet.
 struct Sent {
-    answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
+    answer: AnswerOf<u64>,
     /// The table of which the statement must affect all the rows it names.
     whole: Option<&'static str>,
     is_done: Option<Answer>,
+}
+
+/// Queries that were sent, each with its answer once it is there.
+pub(super) struct Asked(Vec<(AnswerOf<Vec<Row>>, Option<Answered>)>);
+
+impl Asked {
+    /// Polls for the answers; ready once all are there, or one is an error.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        for (query, answer) in self.0.iter_mut().filter(|(_, answer)| answer.is_none()) {
+            if let Poll::Ready(rows) = query.as_mut().poll(context) {
+                *answer = Some(rows);
+            }
+        }
+        let mut answers = self.0.iter().map(|(_, answer)| answer);
+        let is_over = answers.clone().any(|answer| matches!(answer, Some(Err(_))));
+        if is_over || answers.all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    }
 }
 
 /// A connection.
@@ -185,45 +204,73 @@ impl Connection {
         let client = self.client.clone();
         if self.keeps_statements {
             let statement = self.statement(sql, &values)?;
-            return self.settle(async move { client.query(&statement, &borrowed(&values)).await });
+            return self.receive(async move { client.query(&statement, &borrowed(&values)).await });
         }
         let sql = self.named(sql);
-        self.settle(async move { client.query_typed(&sql, &typed(&values)).await })
+        self.receive(async move { client.query_typed(&sql, &typed(&values)).await })
     }
 
     /// Runs several queries in one round trip; the answers are in their order.
     pub(super) fn fetch_all(&mut self, questions: Vec<Question<'_>>) -> EngineResult<Vec<Vec<Row>>> {
-        let mut asked: Vec<Pin<Box<dyn Future<Output = Answered> + Send>>> =
-            Vec::with_capacity(questions.len());
+        let asked = self.ask(questions)?;
+        self.answers(asked)
+    }
+
+    /// Sends several queries, without waiting.
+    pub(super) fn ask(&mut self, questions: Vec<Question<'_>>) -> EngineResult<Asked> {
+        self.check_usable()?;
+        let mut asked = Asked(Vec::with_capacity(questions.len()));
         for (sql, values) in questions {
             let client = self.client.clone();
-            if self.keeps_statements {
+            let answer: AnswerOf<Vec<Row>> = if self.keeps_statements {
                 let statement = self.statement(sql, &values)?;
-                asked.push(Box::pin(async move { client.query(&statement, &borrowed(&values)).await }));
+                Box::pin(async move { client.query(&statement, &borrowed(&values)).await })
             } else {
                 let sql = self.named(sql);
-                asked.push(Box::pin(async move { client.query_typed(&sql, &typed(&values)).await }));
-            }
+                Box::pin(async move { client.query_typed(&sql, &typed(&values)).await })
+            };
+            asked.0.push((answer, None));
         }
+        // The first to be polled is the first on the wire.
+        let _answered = asked.poll(&mut Context::from_waker(Waker::noop()));
+        Ok(asked)
+    }
+
+    /// The answers to what was asked, in its order, after those to everything sent before.
+    pub(super) fn answers(&mut self, mut asked: Asked) -> EngineResult<Vec<Vec<Row>>> {
         self.wait(async move {
-            let mut answers: Vec<Option<Vec<Row>>> = asked.iter().map(|_| None).collect();
-            poll_fn(|context| {
-                // The first to be polled is the first on the wire.
-                for (question, answer) in
-                    asked.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none())
-                {
-                    if let Poll::Ready(rows) = question.as_mut().poll(context) {
-                        match rows {
-                            Ok(rows) => *answer = Some(rows),
-                            Err(error) => return Poll::Ready(Err(error)),
-                        }
-                    }
-                }
-                if answers.iter().all(Option::is_some) { Poll::Ready(Ok(())) } else { Poll::Pending }
-            })
-            .await?;
-            Ok(answers.into_iter().flatten().collect())
+            poll_fn(|context| asked.poll(context)).await;
+            // Where one is an error, others may be missing.
+            asked.0.into_iter().filter_map(|(_, answer)| answer).collect()
         })
+    }
+
+    /// Waits until these are answered, or cannot be any more, or else until `interruption` ends; says whether it is not
+    /// that.
+    pub(super) fn are_answered_before(
+        &mut self,
+        asked: &mut Asked,
+        interruption: impl Future<Output = ()>,
+    ) -> bool {
+        let mut interruption = std::pin::pin!(interruption);
+        let sent = &mut self.sent;
+        let first = poll_fn(|context| {
+            // Each is polled, whatever the others return.
+            let failed = sent.iter_mut().filter_map(|sent| {
+                sent.poll(context);
+                sent.is_done.as_ref().filter(|answer| answer.is_err())
+            });
+            if failed.count() > 0 || asked.poll(context).is_ready() {
+                return Poll::Ready(true);
+            }
+            interruption.as_mut().poll(context).map(|()| false)
+        });
+        let most = self.waits.call_max();
+        let answered = self.runtime.block_on(self.waits.give(first, most));
+        if answered.is_none() {
+            self.give_up(most);
+        }
+        answered.unwrap_or(true)
     }
 
     /// Waits until everything sent is answered; returns the first error, because later ones follow from it.
@@ -265,20 +312,15 @@ impl Connection {
 
     /// Waits for everything sent, and for `work`, which is sent last.
     fn wait<T>(&mut self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> EngineResult<T> {
-        self.settle(work)?
+        self.receive(work)?
     }
 
     /// The same with the errors apart: the outer one is that of something sent before.
-    fn settle<T>(
+    fn receive<T>(
         &mut self,
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> EngineResult<EngineResult<T>> {
-        if let Some(why) = &self.lost {
-            return Err(StoreError::Away(why.clone()));
-        }
-        if self.is_silent {
-            return Err(StoreError::Database("this needs what is stored now".to_owned()));
-        }
+        self.check_usable()?;
         let mut sent = std::mem::take(&mut self.sent);
         let mut work = Box::pin(work);
         let mut answer = None;
@@ -295,10 +337,7 @@ impl Connection {
         });
         let most = self.waits.call_max();
         if self.runtime.block_on(self.waits.give(all, most)).is_none() {
-            if self.waits.cancellation.is_cancelled() {
-                self.cancel();
-            }
-            self.mark_lost(&format!("no answer within {most:.0?}"));
+            self.give_up(most);
         }
         for sent in sent {
             match (sent.is_done, sent.whole) {
@@ -315,6 +354,25 @@ impl Connection {
             Some(Err(error)) => Err(self.fail(&error)),
             None => Err(self.silence()),
         })
+    }
+
+    /// Fails if the connection is lost, or may not be asked.
+    fn check_usable(&self) -> EngineResult<()> {
+        if let Some(why) = &self.lost {
+            return Err(StoreError::Away(why.clone()));
+        }
+        if self.is_silent {
+            return Err(StoreError::Database("this needs what is stored now".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// There was no answer within this time.
+    fn give_up(&mut self, most: Duration) {
+        if self.waits.cancellation.is_cancelled() {
+            self.cancel();
+        }
+        self.mark_lost(&format!("no answer within {most:.0?}"));
     }
 
     /// Asks the server to cancel the running statement, because no caller waits for its answer. The connection is not

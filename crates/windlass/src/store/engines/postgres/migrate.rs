@@ -22,10 +22,10 @@ struct Step {
 }
 
 /// The steps; the first one creates the tables in an empty schema.
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 10] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // No older version was ever released.
-    Step { name: "0002_door", sql: include_str!("migrations/0002_door.sql"), works_with: 2 },
+    Step { name: "0002_inbox", sql: include_str!("migrations/0002_inbox.sql"), works_with: 2 },
     Step {
         name: "0003_inline_timers",
         sql: include_str!("migrations/0003_inline_timers.sql"),
@@ -36,9 +36,21 @@ const STEPS: [Step; 7] = [
     // Earlier builds would not take in what was appended.
     Step { name: "0005_appends", sql: include_str!("migrations/0005_appends.sql"), works_with: 5 },
     // It replaces a function that was never released.
-    Step { name: "0006_lost_appends", sql: include_str!("migrations/0006_lost_appends.sql"), works_with: 6 },
+    Step { name: "0006_lost_appends", sql: "", works_with: 6 },
     // Earlier builds cannot read lanes with a version.
     Step { name: "0007_versions", sql: include_str!("migrations/0007_versions.sql"), works_with: 7 },
+    // It changed functions only.
+    Step { name: "0008_plans", sql: "", works_with: 7 },
+    // Earlier builds use the old names.
+    Step { name: "0009_plain_names", sql: include_str!("migrations/0009_plain_names.sql"), works_with: 9 },
+    // Commits of earlier builds count as having changed any job.
+    Step { name: "0010_running", sql: include_str!("migrations/0010_running.sql"), works_with: 9 },
+];
+/// The SQL functions, installed again after the last step. A change to them needs a step of its own, if only an empty one.
+const FUNCTIONS: [&str; 3] = [
+    include_str!("migrations/functions/fields.sql"),
+    include_str!("migrations/functions/submit.sql"),
+    include_str!("migrations/functions/append.sql"),
 ];
 
 /// From the catalogue's rows: the cache behind `to_regclass` may be older than the lock.
@@ -104,6 +116,9 @@ fn migrate_locked(steps: &[Step], link: &mut Connection, address: &Address) -> R
     for (step, number) in steps.iter().zip(1_i64..).skip(found) {
         link.run(step.sql)?;
         link.send(DONE, vec![number.into(), i64::from(step.works_with).into()], None)?;
+    }
+    for functions in FUNCTIONS {
+        link.run(functions)?;
     }
     link.flush_replies()?;
     Ok(())

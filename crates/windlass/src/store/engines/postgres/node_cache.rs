@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
 
 use super::connection::get;
+use crate::job::Seq;
 use crate::store::engine::EngineResult;
 
 /// The last known commit, and the current numbers after it.
@@ -45,6 +46,8 @@ pub(super) struct Commit {
     pub(super) meta: Meta,
     /// What was added to the front of lanes; `None` if nothing was, empty if it is too much to list.
     pub(super) lowered: Option<Vec<u8>>,
+    /// The running jobs that it changed; `None` if it may have changed any.
+    pub(super) running: Option<Vec<u8>>,
     pub(super) timer_at: Option<i64>,
     pub(super) has_swept: bool,
     /// The database's clock when it was read.
@@ -71,7 +74,64 @@ impl Commit {
         };
         let (lowered, timer_at, has_swept) = (get(row, 7)?, get(row, 8)?, get(row, 9)?);
         let (now, works_with, is_early) = (get(row, 10)?, get(row, 11)?, get(row, 13)?);
-        Ok(Commit { meta, lowered, timer_at, has_swept, now, works_with, is_early })
+        let running = get(row, 15)?;
+        Ok(Commit { meta, lowered, running, timer_at, has_swept, now, works_with, is_early })
+    }
+}
+
+/// Maximum number of running jobs that one commit lists; with more of them other nodes read all of theirs again.
+const RUNNING_MAX: usize = 256;
+/// Number of other nodes' changes from which on they count as unknown: a connection that only reads never asks for them.
+const FOREIGN_MAX: usize = 16_384;
+
+/// Running jobs that were changed by a node that had to read them: the node that claimed them, or changed them last, still
+/// has them in its cache. So at most one node's cache has a job, and it has the job as it is stored.
+#[derive(Default)]
+pub(super) struct RunningChanges {
+    own: Vec<i64>,
+    foreign: Vec<i64>,
+    is_foreign_unknown: bool,
+}
+
+impl RunningChanges {
+    /// Records that this transaction changed a running job that it had read.
+    pub(super) fn changed(&mut self, seq: Seq) {
+        if self.own.len() <= RUNNING_MAX {
+            self.own.push(seq.0);
+        }
+    }
+
+    /// Begins a transaction.
+    pub(super) fn clear_own(&mut self) {
+        self.own.clear();
+    }
+
+    /// The changes that a commit must publish to other nodes; `None` if there are too many.
+    pub(super) fn take_own(&mut self) -> Option<Vec<u8>> {
+        let own = std::mem::take(&mut self.own);
+        (own.len() <= RUNNING_MAX).then(|| own.into_iter().flat_map(i64::to_be_bytes).collect())
+    }
+
+    /// Applies the changes of another node's commit; `None` if they are unknown.
+    pub(super) fn apply_commit(&mut self, running: Option<&[u8]>) {
+        match running {
+            Some(bytes) if self.foreign.len() <= FOREIGN_MAX => {
+                self.foreign.extend(bytes.as_chunks().0.iter().map(|seq| i64::from_be_bytes(*seq)));
+            }
+            Some(_) | None => self.forget(),
+        }
+    }
+
+    /// Records that other nodes may have changed any job.
+    pub(super) fn forget(&mut self) {
+        self.is_foreign_unknown = true;
+        self.foreign.clear();
+    }
+
+    /// The changes of other nodes since this was last asked; `None` if they are unknown.
+    pub(super) fn take_foreign(&mut self) -> Option<Vec<Seq>> {
+        let foreign = std::mem::take(&mut self.foreign).into_iter().map(Seq).collect();
+        (!std::mem::take(&mut self.is_foreign_unknown)).then_some(foreign)
     }
 }
 
@@ -174,6 +234,27 @@ mod tests {
         other.apply_commit(one.take_lowered().as_deref());
         assert_eq!((other.before(7), other.before(8)), ((50, 9, 1), (50, 1, 0)));
         assert_eq!(one.take_lowered(), None);
+    }
+
+    #[test]
+    fn running_jobs_that_one_node_changed_are_read_again_by_another() {
+        let (mut one, mut other) = (RunningChanges::default(), RunningChanges::default());
+        one.changed(Seq(7));
+        one.changed(Seq(9));
+        other.apply_commit(one.take_own().as_deref());
+        other.apply_commit(one.take_own().as_deref());
+        assert_eq!(other.take_foreign(), Some(vec![Seq(7), Seq(9)]));
+        assert_eq!(other.take_foreign(), Some(Vec::new()));
+        other.apply_commit(None);
+        one.changed(Seq(8));
+        other.apply_commit(one.take_own().as_deref());
+        assert_eq!(other.take_foreign(), None, "a node of an older version lists nothing");
+        (0..1_000).for_each(|seq| one.changed(Seq(seq)));
+        other.apply_commit(one.take_own().as_deref());
+        assert_eq!(other.take_foreign(), None, "there are too many");
+        one.changed(Seq(8));
+        one.clear_own();
+        assert_eq!(one.take_own(), Some(Vec::new()), "it was not committed");
     }
 
     #[test]

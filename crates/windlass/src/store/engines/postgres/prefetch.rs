@@ -6,18 +6,21 @@
 use rustc_hash::FxHashMap;
 use tokio_postgres::Row;
 
-use super::connection::get;
+use super::connection::{Question, get};
 use super::parameter::{Column, Parameter};
+use super::tables::document;
+use super::tables::query::by_id;
 use crate::job::{JobId, JobRecord, Seq, Spec};
 use crate::store::engine::{Document, DocumentKind, EngineResult, WriteTask};
 use crate::store::engines::sql::columns::limit;
+use crate::store::tx::cache::ConnectionCache;
 
 /// Unordered: sorting whole rows costs the server half as much again as finding them.
 const READY: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.ctid, c.place, r.row FROM \
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
      CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
      AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
-     JOIN @.hot h ON h.seq = r.seq";
+     CROSS JOIN LATERAL (SELECT h.*, h.ctid FROM @.hot h WHERE h.seq = r.seq OFFSET 0) h";
 /// The same with the specs. Large payloads are left out until it is known which jobs are taken.
 const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.ctid, c.place, r.row, j.owner, j.content_type, \
      j.idempotency_key, j.unique_key, j.concurrency_key, j.tags, j.correlation_id, j.callback_url, j.traceparent, \
@@ -25,14 +28,15 @@ const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.cti
      unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
      CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq, r.ctid AS row FROM @.ready r WHERE r.lane = c.lane \
      AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT $5) r \
-     JOIN @.hot h ON h.seq = r.seq LEFT JOIN @.jobs j ON j.seq = r.seq AND octet_length(j.payload) <= 8192";
+     CROSS JOIN LATERAL (SELECT h.*, h.ctid FROM @.hot h WHERE h.seq = r.seq OFFSET 0) h \
+     LEFT JOIN LATERAL (SELECT * FROM @.jobs j WHERE j.seq = r.seq AND octet_length(j.payload) <= 8192 OFFSET 0) j ON true";
 /// Number of lanes up to which specs are read with the jobs: of more lanes most jobs are only compared.
 const WHOLE_LANES_MAX: usize = 4;
 /// The index of the first spec column in a row.
 const SPEC_AT: usize = 8;
 
 /// What a group of tasks is going to read first.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct PrefetchHints {
     /// The number of tasks.
     pub(super) tasks: usize,
@@ -43,18 +47,19 @@ pub(super) struct PrefetchHints {
 }
 
 impl PrefetchHints {
-    /// The hints of these tasks.
-    pub(super) fn of(tasks: &[Box<dyn WriteTask>]) -> PrefetchHints {
+    /// The hints of these tasks. Jobs in the cache are not looked up.
+    pub(super) fn of(tasks: &[Box<dyn WriteTask>], cache: &ConnectionCache) -> PrefetchHints {
         let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
-        let names = tasks.iter().flat_map(|task| task.names()).copied().collect();
+        let names = tasks.iter().flat_map(|task| task.names()).copied();
+        let names = names.filter(|id| cache.running(*id).is_none()).collect();
         PrefetchHints { tasks: tasks.len(), claims, names }
     }
 
     /// What these need beyond those of fewer tasks.
-    pub(super) fn beyond(self, fewer: &PrefetchHints) -> PrefetchHints {
+    pub(super) fn beyond(&self, fewer: &PrefetchHints) -> PrefetchHints {
         let claims = if self.claims > fewer.claims { self.claims } else { 0 };
         // Later tasks are behind the first ones.
-        let names = self.names.into_iter().skip(fewer.names.len()).collect();
+        let names = self.names.iter().skip(fewer.names.len()).copied().collect();
         PrefetchHints { tasks: self.tasks.saturating_sub(fewer.tasks), claims, names }
     }
 }
@@ -82,6 +87,27 @@ impl ClaimPrefetch {
     pub(super) fn values(&self) -> Vec<Parameter> {
         let column = |at: usize| Column::of(self.spots.iter().map(|spot| spot[at])).into();
         vec![column(0), column(1), column(2), column(3), limit(self.each).into()]
+    }
+}
+
+/// What is read first, in this order.
+pub(super) struct Plan {
+    /// Claimable jobs.
+    pub(super) claim: Option<ClaimPrefetch>,
+    /// Jobs by id.
+    pub(super) names: Vec<JobId>,
+    /// The first document of a kind.
+    pub(super) timers: Option<DocumentKind>,
+}
+
+impl Plan {
+    /// The statements.
+    pub(super) fn questions(&self) -> Vec<Question<'static>> {
+        let mut questions = Vec::new();
+        questions.extend(self.claim.iter().map(|claim| (claim.sql(), claim.values())));
+        questions.extend((!self.names.is_empty()).then(|| by_id(&self.names)));
+        questions.extend(self.timers.map(document::first));
+        questions
     }
 }
 

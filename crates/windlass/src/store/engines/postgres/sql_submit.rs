@@ -31,14 +31,14 @@ use crate::store::tx::write_tx::WriteTx;
 const ENTRIES: &str = "SELECT i.n, i.id, i.owner, i.tenant, i.type, i.content_type, i.body::text, i.payload \
      FROM (SELECT n, sum(octet_length(payload)) OVER (ORDER BY n) - octet_length(payload) AS before \
      FROM (SELECT n, payload FROM @.inbox WHERE refusal IS NULL ORDER BY n LIMIT $1) oldest) sized \
-     JOIN @.inbox i ON i.n = sized.n WHERE sized.before < $2 ORDER BY i.n";
+     CROSS JOIN LATERAL (SELECT * FROM @.inbox i WHERE i.n = sized.n OFFSET 0) i WHERE sized.before < $2 ORDER BY i.n";
 const TAKE: &str = "DELETE FROM @.inbox WHERE n = ANY($1)";
 const SET_ASIDE: &str = "UPDATE @.inbox SET refusal = $2 WHERE n = $1";
 const SET_FIRST_ASIDE: &str =
     "UPDATE @.inbox SET refusal = $1 WHERE n = (SELECT min(n) FROM @.inbox WHERE refusal IS NULL)";
 const ASIDE: &str = "SELECT id, refusal FROM @.inbox WHERE refusal IS NOT NULL ORDER BY n LIMIT $1";
 const WHOSE: &str = "SELECT tenant FROM @.inbox WHERE id = ANY($1) AND refusal IS NULL";
-const SIZE: &str = "UPDATE @.door SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
+const SIZE: &str = "UPDATE @.inbox_options SET payload_bytes_max = $1 WHERE payload_bytes_max <> $1";
 /// Locks sets of keys where no `submit` call holds one of them, and single keys otherwise. Separate from reading the
 /// keys, which must see what the last holder of a lock has committed.
 const LOCKS: &str = "WITH wanted AS MATERIALIZED (SELECT place, @.key_lock(kind, tenant, type, key) AS lock \
@@ -48,11 +48,11 @@ const LOCKS: &str = "WITH wanted AS MATERIALIZED (SELECT place, @.key_lock(kind,
      SELECT place FROM wanted JOIN sets ON number = (lock & 63)::int \
      WHERE NOT (is_ours OR pg_try_advisory_xact_lock(lock))";
 const UNREAD: &str = "SELECT 1 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
-     JOIN @.inbox i ON u.kind = 0 AND i.tenant = u.tenant AND i.type = u.type AND i.idempotency_key = u.key \
-     WHERE i.refusal IS NULL UNION ALL \
+     CROSS JOIN LATERAL (SELECT 1 FROM @.inbox i WHERE i.tenant = u.tenant AND i.type = u.type \
+     AND i.idempotency_key = u.key AND i.refusal IS NULL OFFSET 0) i WHERE u.kind = 0 UNION ALL \
      SELECT 1 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
-     JOIN @.inbox i ON u.kind = 1 AND i.tenant = u.tenant AND i.type = u.type AND i.unique_key = u.key \
-     WHERE i.refusal IS NULL LIMIT 1";
+     CROSS JOIN LATERAL (SELECT 1 FROM @.inbox i WHERE i.tenant = u.tenant AND i.type = u.type \
+     AND i.unique_key = u.key AND i.refusal IS NULL OFFSET 0) i WHERE u.kind = 1 LIMIT 1";
 
 /// What a transaction has found about the SQL inbox.
 #[derive(Default)]

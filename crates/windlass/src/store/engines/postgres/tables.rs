@@ -5,6 +5,7 @@ pub(super) mod advance;
 pub(super) mod audit;
 mod chapters;
 pub(super) mod claim;
+mod derive;
 pub(super) mod document;
 pub(super) mod insert;
 pub(super) mod integrity;
@@ -28,7 +29,7 @@ use self::timer::Timers;
 use super::appends::AppendState;
 use super::connection::Connection;
 use super::connection::cluster::Identity;
-use super::node_cache::{ClaimBounds, Meta};
+use super::node_cache::{ClaimBounds, Meta, RunningChanges};
 use super::prefetch::Prefetch;
 use super::sql_submit::InboxState;
 use super::transaction::durability::Durability;
@@ -68,6 +69,7 @@ pub(super) struct Tables {
     /// Changes of counts in this transaction.
     pub(super) moved: BTreeMap<(Arc<Lane>, JobState), i64>,
     pub(super) floors: ClaimBounds,
+    pub(super) running: RunningChanges,
     pub(super) timers: Timers,
     pub(super) ahead: Prefetch,
     /// The index entries of jobs that this transaction has read.
@@ -104,6 +106,7 @@ impl Tables {
             counts: None,
             moved: BTreeMap::new(),
             floors: ClaimBounds::default(),
+            running: RunningChanges::default(),
             timers: Timers::default(),
             ahead: Prefetch::default(),
             met: FxHashMap::default(),
@@ -139,6 +142,7 @@ impl Tables {
         self.interned.clear();
         self.counts = None;
         self.floors.clear();
+        self.running.forget();
         self.timers.clear();
         self.clear_transaction();
     }
@@ -146,6 +150,7 @@ impl Tables {
     /// Clears the state of one transaction.
     pub(super) fn clear_transaction(&mut self) {
         self.moved.clear();
+        self.running.clear_own();
         self.met.clear();
         self.ahead.begin();
         self.access = self.access.of_next_transaction();

@@ -8,20 +8,20 @@ use std::time::Duration;
 use tokio_postgres::Row;
 
 use super::connection::cluster::Loss;
-use super::connection::{Question, get};
+use super::connection::{Asked, Question, get};
 use super::migrate;
 use super::node_cache::{Commit, Meta};
 use super::parameter::{Column, Parameter};
-use super::prefetch::{ClaimPrefetch, PrefetchHints};
+use super::prefetch::{ClaimPrefetch, Plan, PrefetchHints};
 use super::sql_submit::InboxState;
 use super::tables::document;
-use super::tables::query::by_id;
 use super::tables::{Access, Tables};
 use crate::clock::{Deadline, whole_millis};
 use crate::error::StoreError;
 use crate::limits;
-use crate::store::engine::EngineResult;
+use crate::store::engine::{EngineResult, WriteTask};
 use crate::store::engines::sql::columns::{code, limit};
+use crate::store::engines::sql::task_queue::TaskQueue;
 
 /// The limits are set with every transaction rather than with the connection, which a pooler may share. Generic plans:
 /// every statement names its rows, so the plan that uses the index is the right one however small a table was when it
@@ -44,12 +44,12 @@ const SNAPSHOT: &str = "SELECT set_config('statement_timeout', $1, true), \
 /// The latest commits after a known one, and that one itself, however many there are in between.
 const SINCE: &str = "SELECT n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, timer_at, \
      has_swept, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT max(works_with) FROM @.migrations), \
-     generation, is_early, appends_from FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
+     generation, is_early, appends_from, running FROM ((SELECT * FROM @.commits WHERE n > $1 ORDER BY n DESC LIMIT $2) \
      UNION ALL (SELECT * FROM @.commits WHERE n = $1)) latest ORDER BY n DESC";
 const FATE: &str = "SELECT nonce FROM @.commits WHERE n = $1";
 const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
-     timer_at, has_swept, generation, is_early, absorbed, appends_from) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+     timer_at, has_swept, generation, is_early, absorbed, appends_from, running) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
      SELECT $1, u.lane, u.state, u.by FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) u(lane, state, by)";
 const FOLD: &str = "WITH gone AS (DELETE FROM @.counts WHERE n >= $2 AND n < $1 RETURNING lane, state, by) \
@@ -66,6 +66,9 @@ const COMMITS_READ_MAX: i64 = 256;
 /// How often counts are added up and old commits removed, in commits.
 const TIDY_EVERY: i64 = 256;
 
+/// How often reads are sent behind the first ones for tasks that join; after that all others get one more message.
+const JOINED_MAX: usize = 4;
+
 /// The outcome of a commit whose answer was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommitFate {
@@ -79,11 +82,13 @@ pub(super) enum CommitFate {
 
 impl Tables {
     /// Begins a transaction that holds the store's lock; returns the database's time. The first reads are sent along
-    /// with the beginning: no round trip passes between the lock and what is read under it. `needs` is asked again
-    /// once the lock is held, if other nodes are active and it may have been waited for.
+    /// with the beginning: no round trip passes between the lock and what is read under it. If other nodes are active,
+    /// `needs` is asked again whenever something is `arriving` during the wait for the lock, and what that needs is
+    /// sent at once, behind the first reads.
     pub(super) fn begin_write(
         &mut self,
         lock: i64,
+        arriving: Option<&TaskQueue<Box<dyn WriteTask>>>,
         mut needs: impl FnMut() -> PrefetchHints,
     ) -> EngineResult<i64> {
         self.clear_transaction();
@@ -107,56 +112,84 @@ impl Tables {
         ];
         self.link.send(BEGIN_WRITE, values, None)?;
         self.begin_appends()?;
-        let first = needs();
-        let now = self.prefetch(&first, true)?;
-        if is_contended {
-            let late = needs().beyond(&first);
-            if late.tasks > 0 {
-                self.prefetch(&late, false)?;
+        let mut known = needs();
+        let first = self.plan(known.clone());
+        let arriving = arriving.filter(|_| is_contended);
+        let mut joined: Vec<(Plan, Asked)> = Vec::new();
+        let (now, answers) = self.apply_foreign_commits(true, first.questions(), |tables, mut asked| {
+            while let Some(arriving) = arriving
+                && joined.len() < JOINED_MAX
+                && !tables.link.are_answered_before(&mut asked, arriving.arrival())
+            {
+                joined.extend(tables.ask_beyond(&mut known, needs())?);
             }
+            tables.link.answers(asked)
+        })?;
+        self.keep(first, answers);
+        if joined.len() == JOINED_MAX {
+            // More may have come than was asked for.
+            joined.extend(self.ask_beyond(&mut known, needs())?);
         }
-        Ok(now.unwrap_or(self.meta.at))
+        for (plan, asked) in joined {
+            // The last answer is what was appended. Tasks that joined may come after submissions that were appended and
+            // answered since the first look. Nobody else takes those in while the lock is held, so a later look finds
+            // what an earlier one did.
+            let mut answers = self.link.answers(asked)?;
+            self.appends.found = answers.pop().unwrap_or_default();
+            self.keep(plan, answers);
+        }
+        Ok(now)
     }
 
-    /// Reads what the tasks are going to read first, and with `is_first` what other nodes have committed; returns the
-    /// database's time then.
-    fn prefetch(&mut self, needs: &PrefetchHints, is_first: bool) -> EngineResult<Option<i64>> {
-        let prefetched = self.plan_prefetch(needs.claims);
-        // Without other nodes, this connection has cached what it needs of the jobs that it claimed, and when the first
-        // timer is due.
-        let names = if self.is_shared { needs.names.as_slice() } else { &[] };
-        let timers = self.ahead.documents().filter(|_| self.is_shared && needs.claims > 0);
-        let mut questions: Vec<Question<'_>> = Vec::new();
-        questions.extend(prefetched.iter().map(|prefetch| (prefetch.sql(), prefetch.values())));
-        questions.extend((!names.is_empty()).then(|| by_id(names)));
-        questions.extend(timers.map(document::first));
-        let (now, answers) = if is_first {
-            let (now, answers) = self.apply_foreign_commits(true, questions)?;
-            (Some(now), answers)
-        } else {
-            // Tasks that joined may come after submissions that were appended and answered since the first look. Nobody
-            // else takes those in while the lock is held, so the second look finds what the first one did.
-            questions.push(self.ask_for_appends());
-            let mut answers = self.link.fetch_all(questions)?;
-            self.appends.found = answers.pop().unwrap_or_default();
-            (None, answers)
-        };
+    /// Sends the reads of tasks that have joined since `known`, if there are any.
+    fn ask_beyond(
+        &mut self,
+        known: &mut PrefetchHints,
+        all: PrefetchHints,
+    ) -> EngineResult<Option<(Plan, Asked)>> {
+        let late = all.beyond(known);
+        *known = all;
+        if late.tasks == 0 {
+            return Ok(None);
+        }
+        let plan = self.plan(late);
+        let mut questions = plan.questions();
+        questions.push(self.ask_for_appends());
+        let asked = self.link.ask(questions)?;
+        Ok(Some((plan, asked)))
+    }
+
+    /// What to read first for these tasks. Without other nodes, this connection has cached what it needs of the jobs that it
+    /// claimed, and when the first timer is due.
+    fn plan(&self, needs: PrefetchHints) -> Plan {
+        let PrefetchHints { claims, names, .. } = needs;
+        Plan {
+            claim: self.plan_prefetch(claims),
+            names: if self.is_shared { names } else { Vec::new() },
+            timers: self.ahead.documents().filter(|_| self.is_shared && claims > 0),
+        }
+    }
+
+    /// Stores the answers to what was planned.
+    fn keep(&mut self, plan: Plan, answers: Vec<Vec<Row>>) {
         let mut answers = answers.into_iter();
-        if let Some(prefetch) = prefetched {
+        if let Some(prefetch) = plan.claim {
             self.ahead.keep(prefetch, answers.next().unwrap_or_default());
         }
-        if !names.is_empty() {
-            let jobs = self.read_jobs(&answers.next().unwrap_or_default())?;
-            self.ahead.keep_jobs(jobs, names);
+        if !plan.names.is_empty() {
+            // A damaged one is reported to the command that looks for it.
+            let rows = answers.next().unwrap_or_default();
+            if let Ok(jobs) = self.read_jobs(&rows) {
+                self.ahead.keep_jobs(jobs, &plan.names);
+            }
         }
-        if let Some(kind) = timers {
+        if let Some(kind) = plan.timers {
             let rows = answers.next().unwrap_or_default();
             // A damaged one is reported when it is needed.
             if let Ok(first) = rows.iter().map(|row| document::read(kind, row)).collect::<EngineResult<_>>() {
                 self.ahead.keep_document(kind, first);
             }
         }
-        Ok(now)
     }
 
     /// If another node has added to a lane before the position where the prefetch begins, the lane's bound shows it by
@@ -174,7 +207,8 @@ impl Tables {
     pub(super) fn begin_look(&mut self) -> EngineResult<i64> {
         self.inbox_state = InboxState::default();
         self.begin_snapshot(false)?;
-        let (now, _) = self.apply_foreign_commits(true, Vec::new())?;
+        let (now, _) =
+            self.apply_foreign_commits(true, Vec::new(), |tables, asked| tables.link.answers(asked))?;
         self.access = Access::Look;
         Ok(now)
     }
@@ -182,7 +216,7 @@ impl Tables {
     /// Begins a snapshot.
     pub(super) fn begin_read(&mut self, is_long: bool) -> EngineResult<i64> {
         self.begin_snapshot(is_long)?;
-        Ok(self.apply_foreign_commits(false, Vec::new())?.0)
+        Ok(self.apply_foreign_commits(false, Vec::new(), |tables, asked| tables.link.answers(asked))?.0)
     }
 
     fn begin_snapshot(&mut self, is_long: bool) -> EngineResult<()> {
@@ -203,11 +237,13 @@ impl Tables {
         }
     }
 
-    /// Applies what other nodes committed; returns the database's time, and the answers to `questions`.
+    /// Applies what other nodes committed; returns the database's time, and the answers to `questions`. `wait` waits for all
+    /// answers.
     fn apply_foreign_commits(
         &mut self,
         is_strict: bool,
         questions: Vec<Question<'_>>,
+        wait: impl FnOnce(&mut Tables, Asked) -> EngineResult<Vec<Vec<Row>>>,
     ) -> EngineResult<(i64, Vec<Vec<Row>>)> {
         let known = self.meta;
         let since = vec![known.commit.into(), COMMITS_READ_MAX.into()];
@@ -216,7 +252,8 @@ impl Tables {
         let expected = self.ask_for_answered();
         let is_expecting = expected.is_some();
         let first = [(SINCE, since), self.ask_for_appends()].into_iter().chain(expected);
-        let mut answers = self.link.fetch_all(first.chain(moved).chain(questions).collect())?.into_iter();
+        let asked = self.link.ask(first.chain(moved).chain(questions).collect())?;
+        let mut answers = wait(self, asked)?.into_iter();
         let mut rows = answers.next().unwrap_or_default();
         self.appends.found = answers.next().unwrap_or_default();
         let expected = if is_expecting { answers.next().unwrap_or_default() } else { Vec::new() };
@@ -242,7 +279,7 @@ impl Tables {
         if is_strict && is_gone {
             return Err(self.commits_missing(known));
         }
-        self.durability.look(head);
+        self.durability.observe(head);
         self.is_shared = head.meta.commit != known.commit || kept.is_none();
         if self.is_shared {
             self.generation += 1;
@@ -285,11 +322,13 @@ impl Tables {
         let Some(foreign) = foreign else {
             self.counts = None;
             self.floors.clear();
+            self.running.forget();
             self.timers.clear();
             return Ok(());
         };
         for commit in foreign {
             self.floors.apply_commit(commit.lowered.as_deref());
+            self.running.apply_commit(commit.running.as_deref());
             self.timers.apply_commit(commit.timer_at, commit.has_swept);
         }
         self.learn_counts(head, moved)
@@ -334,6 +373,7 @@ impl Tables {
             Parameter::Truth(self.durability.is_early),
             self.appends.absorbed(),
             meta.appends_from.into(),
+            Parameter::Bytes(self.running.take_own()),
         ];
         self.write(COMMIT, values, None)?;
         // From here on the server may commit, even if no answer arrives.

@@ -59,11 +59,11 @@ pub(crate) trait OwnTransaction: Send {
     fn execute(&mut self, sql: &'static str) -> impl Future<Output = Result<(), SubmitError>> + Send;
 
     /// Executes the submission; the answer is the job's id, or why there is none.
-    fn submit(&mut self, call: &SqlStatement) -> impl Future<Output = Result<JobId, Refusal>> + Send;
+    fn submit(&mut self, call: &SqlStatement) -> impl Future<Output = Result<JobId, SqlSubmitError>> + Send;
 }
 
 /// Why the database refused a submission.
-pub(crate) enum Refusal {
+pub(crate) enum SqlSubmitError {
     /// Raised by the function `submit` in SQL.
     Raised {
         /// The SQLSTATE.
@@ -99,12 +99,12 @@ pub(crate) async fn submit(
     }
 }
 
-impl Refusal {
+impl SqlSubmitError {
     /// The error of the library.
     fn into_error(self, job: &NewJob) -> SubmitError {
         let (code, message, field, error) = match self {
-            Refusal::Raised { code, message, field, error } => (code, message, field, error),
-            Refusal::Failed(error) => return error.into(),
+            SqlSubmitError::Raised { code, message, field, error } => (code, message, field, error),
+            SqlSubmitError::Failed(error) => return error.into(),
         };
         if code == SqlState::INVALID_PARAMETER_VALUE.code() && !field.is_empty() {
             let problem = message.strip_prefix(&field).unwrap_or(&message).trim_start().to_owned();
@@ -129,19 +129,19 @@ impl OwnTransaction for &Transaction<'_> {
         self.batch_execute(sql).await.map_err(|error| classify_error(&error).into())
     }
 
-    async fn submit(&mut self, call: &SqlStatement) -> Result<JobId, Refusal> {
+    async fn submit(&mut self, call: &SqlStatement) -> Result<JobId, SqlSubmitError> {
         let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
             [(&call.job_type, Type::TEXT), (&call.payload, Type::BYTEA), (&call.options, Type::TEXT)];
         let rows = self.query_typed(&call.statement, &values).await.map_err(|error| refusal(&error))?;
         let id: Option<Uuid> = rows.first().and_then(|row| row.try_get(0).ok());
         let id = id.ok_or_else(|| StoreError::Database("`submit` in SQL returned no id".into()));
-        id.map(|id| JobId::from_bytes(*id.as_bytes())).map_err(Refusal::Failed)
+        id.map(|id| JobId::from_bytes(*id.as_bytes())).map_err(SqlSubmitError::Failed)
     }
 }
 
-fn refusal(error: &tokio_postgres::Error) -> Refusal {
-    let Some(answer) = error.as_db_error() else { return Refusal::Failed(classify_error(error)) };
-    Refusal::Raised {
+fn refusal(error: &tokio_postgres::Error) -> SqlSubmitError {
+    let Some(answer) = error.as_db_error() else { return SqlSubmitError::Failed(classify_error(error)) };
+    SqlSubmitError::Raised {
         code: answer.code().code().to_owned(),
         message: answer.message().to_owned(),
         field: answer.column().unwrap_or_default().to_owned(),

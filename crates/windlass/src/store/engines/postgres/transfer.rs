@@ -25,7 +25,8 @@ use crate::store::engines::sql::columns::{
 use crate::store::engines::sql::panic::panicked;
 
 const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
-     LEFT JOIN @.jobs j ON j.seq = h.seq WHERE h.seq > $1 ORDER BY h.seq LIMIT $2";
+     LEFT JOIN LATERAL (SELECT j.payload FROM @.jobs j WHERE j.seq = h.seq OFFSET 0) j ON true \
+     WHERE h.seq > $1 ORDER BY h.seq LIMIT $2";
 const JOB_DATA_SIZES: &str = "SELECT octet_length(body)::bigint FROM @.facets \
      WHERE (seq, kind, name, number) > ($1, $2::bigint, $3, $4) ORDER BY seq, kind, name, number LIMIT $5";
 const JOB_DATA: &str = "SELECT seq, kind::bigint, name, number, \"check\", body FROM @.facets \
@@ -38,14 +39,14 @@ const ENTRIES: &str = "SELECT count(*) FILTER (WHERE refusal IS NULL), count(*) 
      + (SELECT count(*) FROM @.appends WHERE refusal IS NOT NULL) FROM @.inbox";
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 /// The lock of the table is granted only once every transaction that has inserted into it has ended.
-const PAUSE_INBOX: &str = "CREATE OR REPLACE FUNCTION @.door_is_shut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+const PAUSE_INBOX: &str = "CREATE OR REPLACE FUNCTION @.inbox_is_paused() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
      RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', \
      MESSAGE = 'submissions are refused: this store is being moved, or was moved', \
      HINT = 'Nothing was submitted. Submit to the store it was moved to.'; END $$; \
-     CREATE OR REPLACE TRIGGER door_is_shut BEFORE INSERT ON @.inbox FOR EACH STATEMENT \
-     EXECUTE FUNCTION @.door_is_shut()";
+     CREATE OR REPLACE TRIGGER inbox_is_paused BEFORE INSERT ON @.inbox FOR EACH STATEMENT \
+     EXECUTE FUNCTION @.inbox_is_paused()";
 const RESUME_INBOX: &str =
-    "DROP TRIGGER IF EXISTS door_is_shut ON @.inbox; DROP FUNCTION IF EXISTS @.door_is_shut()";
+    "DROP TRIGGER IF EXISTS inbox_is_paused ON @.inbox; DROP FUNCTION IF EXISTS @.inbox_is_paused()";
 
 impl Tables {
     pub(super) fn count_inbox(&mut self) -> EngineResult<InboxCounts> {

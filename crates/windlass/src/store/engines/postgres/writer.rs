@@ -266,7 +266,7 @@ impl Writer {
         if let Some(lost) = unknown.take() {
             let found = self
                 .tables
-                .begin_write(self.lock, PrefetchHints::default)
+                .begin_write(self.lock, None, PrefetchHints::default)
                 .and_then(|_| self.tables.fate(lost.tried))
                 .and_then(|fate| self.tables.end_and_flush("ROLLBACK").map(|()| fate));
             if found.is_err() {
@@ -338,7 +338,7 @@ impl Writer {
     }
 
     /// Runs tasks that probably have nothing to do on a snapshot, without the lock. Returns `None` if they have.
-    fn look(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
+    fn run_idle(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
         let (asked, was_shared) = (self.env.clock.elapsed(), self.tables.is_shared);
         self.tables.expect(self.backlog.all_answered());
         let now = self.tables.begin_look()?;
@@ -346,7 +346,7 @@ impl Writer {
         match ran {
             Ok((effects, _)) if self.tables.is_idle() => {
                 self.tables.end_and_flush("COMMIT")?;
-                self.backlog.contained(&self.tables.appends.expected);
+                self.backlog.remove_contained(&self.tables.appends.expected);
                 self.tables.clear_transaction();
                 // Whether the next commit meets others is not known by this.
                 self.tables.is_shared |= was_shared;
@@ -389,17 +389,19 @@ impl Writer {
         let is_probably_idle = self.was_idle && !self.has_unknown && !tasks.is_empty();
         if is_probably_idle
             && tasks.iter().all(|task| task.is_often_idle())
-            && let Some(idle) = self.look(tasks)?
+            && let Some(idle) = self.run_idle(tasks)?
         {
             return Ok(idle);
         }
         let asked = self.env.clock.elapsed();
         self.tables.expect(self.backlog.all_answered());
-        let now = self.tables.begin_write(self.lock, || {
-            if let Some(arriving) = arriving {
+        let cache = &self.cache;
+        let now = self.tables.begin_write(self.lock, arriving, || {
+            let weight: usize = tasks.iter().map(|task| task.weight()).sum();
+            if let Some(arriving) = arriving.filter(|_| weight < limits::GROUP_JOBS_MAX) {
                 tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
             }
-            PrefetchHints::of(tasks)
+            PrefetchHints::of(tasks, cache)
         })?;
         if std::mem::take(&mut self.has_unknown) {
             // A commit that was given up may have succeeded: no waiter was woken for it.
@@ -414,7 +416,7 @@ impl Writer {
         match self.tables.commit(nonce, now.as_millis()) {
             Ok(()) => {
                 self.env.metrics.committed(tasks.len(), watch.elapsed());
-                self.backlog.contained(&self.tables.appends.expected);
+                self.backlog.remove_contained(&self.tables.appends.expected);
                 let number = self.tables.meta.commit;
                 Ok(Attempt::Committed(effects, (number != before).then_some(number)))
             }

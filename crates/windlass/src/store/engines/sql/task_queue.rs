@@ -6,6 +6,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(feature = "postgres")]
 use std::time::Duration;
 
+#[cfg(feature = "postgres")]
+use tokio::sync::Notify;
+
 use super::round_robin::RoundRobin;
 use crate::error::StoreError;
 use crate::limits;
@@ -54,6 +57,9 @@ impl WaitingTask for Box<dyn ReadTask> {
 pub(crate) struct TaskQueue<T> {
     lines: Mutex<Lines<T>>,
     arrived: Condvar,
+    /// The same for a thread that waits for something else, too.
+    #[cfg(feature = "postgres")]
+    arrival: Notify,
     /// Signals threads that only do urgent work.
     urgent_arrived: Condvar,
     waiting_max: usize,
@@ -102,6 +108,8 @@ impl<T: WaitingTask> TaskQueue<T> {
         TaskQueue {
             lines: Mutex::new(lines),
             arrived: Condvar::new(),
+            #[cfg(feature = "postgres")]
+            arrival: Notify::new(),
             urgent_arrived: Condvar::new(),
             waiting_max,
         }
@@ -142,6 +150,8 @@ impl<T: WaitingTask> TaskQueue<T> {
         }
         drop(lines);
         self.arrived.notify_one();
+        #[cfg(feature = "postgres")]
+        self.arrival.notify_one();
         if is_urgent {
             self.urgent_arrived.notify_one();
         }
@@ -179,6 +189,12 @@ impl<T: WaitingTask> TaskQueue<T> {
             lines = self.arrived.wait(lines).unwrap_or_else(PoisonError::into_inner);
         }
         true
+    }
+
+    /// Returns when a task was added since this last returned.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn arrival(&self) {
+        self.arrival.notified().await;
     }
 
     /// How many ordinary and urgent tasks wait.

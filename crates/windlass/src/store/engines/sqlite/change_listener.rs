@@ -51,7 +51,7 @@ pub(super) struct Signal {
 
 impl Signal {
     /// Ends the wait, now and permanently.
-    pub(super) fn ring(&self) {
+    pub(super) fn end(&self) {
         *self.has_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.rings.notify_all();
     }

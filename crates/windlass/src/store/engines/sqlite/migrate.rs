@@ -35,6 +35,7 @@ pub(super) fn is_blank(connection: &Connection) -> Result<bool, OpenError> {
 
 /// Whether an existing file is not a store: it is empty, or a database of another program without a schema version.
 pub(crate) fn is_blank_file(path: &Path) -> Result<bool, OpenError> {
+    super::open::refuse_remains(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     super::open::leave_log(&connection)?;
@@ -44,6 +45,7 @@ pub(crate) fn is_blank_file(path: &Path) -> Result<bool, OpenError> {
 /// Reads the schema version of a file, which need not exist.
 pub(crate) fn read_schema(path: &Path) -> Result<Schema, OpenError> {
     let steps = || STEPS.iter().map(|(name, _)| *name);
+    super::open::refuse_remains(path)?;
     if !path.exists() {
         return Ok(Schema::at(0, steps()));
     }

@@ -72,17 +72,19 @@ pub(super) fn locate(path: &Path) -> Result<Location, OpenError> {
     Ok(Location { path, mode: file.mode() & 0o666, was_there: !is_new })
 }
 
-/// Refuses to create a database where files of an earlier one remain: SQLite would delete the log, and the new store
-/// would look as if nothing had ever been submitted.
-fn refuse_remains(path: &Path) -> Result<(), OpenError> {
-    if path.symlink_metadata().is_ok() {
+/// Refuses a database that is missing or empty where files of an earlier one remain: SQLite would delete the log, and the
+/// new store would look as if nothing had ever been submitted. A database has its first page before it has a log.
+pub(super) fn refuse_remains(path: &Path) -> Result<(), OpenError> {
+    // A link to nowhere is reported where its target is created.
+    let is_there = || fs::metadata(path).map_or(path.is_symlink(), |file| !file.is_file() || file.len() > 0);
+    if is_there() {
         return Ok(());
     }
     let (head, log) = (beside(path, "-head"), beside(path, "-wal"));
     let commits = head_marker::read_head(&head).map_or(0, |head| head.commits);
     let has_log = fs::metadata(&log).is_ok_and(|log| log.len() > 0);
     // Checked again: another process may have created the database and committed between the two checks.
-    if (commits == 0 && !has_log) || path.exists() {
+    if (commits == 0 && !has_log) || is_there() {
         return Ok(());
     }
     let found = if has_log { log } else { head };

@@ -42,7 +42,7 @@ impl Soundness {
     }
 
     /// Reads the whole file.
-    pub(super) fn look(self: &Arc<Soundness>, location: &Location) {
+    pub(super) fn check_whole_file(self: &Arc<Soundness>, location: &Location) {
         let watch = Stopwatch::start();
         let found = self.connect(location).and_then(|connection| {
             open::quick_check(&connection)?;

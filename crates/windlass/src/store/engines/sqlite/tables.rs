@@ -5,6 +5,7 @@ pub(super) mod advance;
 pub(super) mod audit;
 mod chapters;
 pub(super) mod claim;
+mod derive;
 pub(super) mod document;
 pub(super) mod insert;
 pub(super) mod integrity;
@@ -24,7 +25,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 pub(super) use self::intern::Interned;
-use super::damage;
+use super::{damage, migrate};
 use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
 use crate::store::engine::{Counts, EngineResult};
@@ -83,7 +84,7 @@ impl Tables {
         // Otherwise SQLite checks bound values to see whether a partial index applies, and parses the statement again
         // whenever they change: seven times in every claim.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
-        let mut tables = Tables::over(connection);
+        let mut tables = Tables::with_connection(connection);
         tables.refresh()?;
         Ok(tables)
     }
@@ -91,8 +92,8 @@ impl Tables {
 
 impl<'c> Tables<&'c Connection> {
     /// Borrows a connection that is inside its owner's transaction.
-    pub(super) fn lent(connection: &'c Connection) -> EngineResult<Tables<&'c Connection>> {
-        let mut tables = Tables::over(connection);
+    pub(super) fn borrowing(connection: &'c Connection) -> EngineResult<Tables<&'c Connection>> {
+        let mut tables = Tables::with_connection(connection);
         // Takes the write lock before anything is read: from here on no other connection can write in between.
         tables.run("UPDATE meta SET commits = commits")?;
         tables.refresh()?;
@@ -101,7 +102,7 @@ impl<'c> Tables<&'c Connection> {
 }
 
 impl<C: Holds> Tables<C> {
-    fn over(connection: C) -> Tables<C> {
+    fn with_connection(connection: C) -> Tables<C> {
         let (interned, meta) = (Interned::default(), Meta::default());
         Tables { connection, interned, meta, changes_before: 0, generation: 0, counts: None, put_back: None }
     }
@@ -174,7 +175,9 @@ impl<C: Holds> Tables<C> {
         prepare(self.connection.get(), sql)?.execute([]).map(drop).map_err(store_error)
     }
 
+    /// Reads what other connections may have changed.
     fn refresh(&mut self) -> EngineResult<()> {
+        self.check_version()?;
         let sql =
             "SELECT commits, next_seq, next_record, config_version, at, boot, uptime, generation FROM meta";
         let read = |row: &rusqlite::Row<'_>| {
@@ -198,6 +201,22 @@ impl<C: Holds> Tables<C> {
         }
         self.meta = meta;
         Ok(())
+    }
+
+    /// Stops if a newer version migrated the file while it was open here: that version may store what this one does not
+    /// respect.
+    fn check_version(&self) -> EngineResult<()> {
+        let mut statement = prepare(self.connection.get(), "PRAGMA user_version")?;
+        let found: i64 = statement.query_row([], |row| row.get(0)).map_err(store_error)?;
+        if found <= i64::from(migrate::SCHEMA) {
+            return Ok(());
+        }
+        let reason = format!(
+            "a newer version has migrated the file to schema {found}, and this version only knows {}: start the newer \
+             version here, too",
+            migrate::SCHEMA
+        );
+        Err(StoreError::Stopped(reason))
     }
 }
 

@@ -39,7 +39,7 @@ fn submit_here(
     jobs: &[NewJob],
     options: SubmitOptions,
 ) -> Result<Vec<Receipt>, SubmitError> {
-    let mut tables = Tables::lent(connection)?;
+    let mut tables = Tables::borrowing(connection)?;
     let mut cache = ConnectionCache::default();
     cache.check_not_moved(&mut tables, env)?;
     let now = env.clock.now_after(tables.meta.stamp.at);

@@ -139,7 +139,8 @@ fn read_job_data(row: &Row<'_>) -> EngineResult<JobData> {
 
 /// Whether any other connection, of any process, has the file open.
 pub(crate) fn is_in_use(path: &Path) -> EngineResult<bool> {
-    if !path.exists() {
+    // SQLite would delete the log of an empty database.
+    if !path.exists() || open::refuse_remains(path).is_err() {
         return Ok(false);
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

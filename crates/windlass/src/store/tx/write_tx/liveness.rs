@@ -29,14 +29,14 @@ impl WriteTx<'_> {
     pub(crate) fn put_liveness(&mut self, worker: &Worker) -> EngineResult<()> {
         let (key, body) = (worker.id.to_string(), liveness::body(worker.seen_at));
         self.put_document(DocumentKind::Liveness, &key, Some(&body), |_| {})?;
-        self.cache.liveness.learn(worker.id, Some(worker.seen_at));
+        self.cache.liveness.insert(worker.id, Some(worker.seen_at));
         Ok(())
     }
 
     /// Removes the heartbeat time of a worker.
     pub(crate) fn drop_liveness(&mut self, worker: WorkerId) -> EngineResult<()> {
         self.put_document(DocumentKind::Liveness, &worker.to_string(), None, |_| {})?;
-        self.cache.liveness.forget(worker);
+        self.cache.liveness.remove(worker);
         Ok(())
     }
 }

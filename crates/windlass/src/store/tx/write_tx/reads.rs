@@ -4,21 +4,30 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::WriteTx;
 use crate::error::StoreError;
-use crate::job::{Seq, Spec};
-use crate::store::engine::{EngineResult, Read, is_row_damage};
+use crate::job::{JobId, JobRecord, Seq, Spec};
+use crate::store::engine::{EngineResult, Read, Write, is_row_damage};
 use crate::store::tx::read_tx::ReadTx;
 
 impl WriteTx<'_> {
+    /// The job with this id; an error if it cannot be read, for a command about this job alone.
+    pub(crate) fn find_readable(&mut self, id: JobId) -> EngineResult<Option<Seq>> {
+        let found = self.find(&[id])?[0];
+        if found.is_none() {
+            self.raw(|db| Ok(db.find(&[id])))??;
+        }
+        Ok(found)
+    }
+
     /// The spec of a job. One that is damaged is an error of this command, not of the whole commit.
     pub fn spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
-        if let Some(new) = self.pending.inserts.iter().find(|new| new.seq == seq) {
-            return Ok(Some(new.spec.clone()));
-        }
-        if let Some((_, metadata)) = self.pending.metadata.iter().rev().find(|(at, _)| *at == seq) {
-            let metadata = metadata.clone();
-            return Ok(self.stored_spec(seq)?.map(|spec| Spec { metadata, ..spec }));
-        }
-        self.stored_spec(seq)
+        let new = self.pending.inserts.iter().find(|new| new.seq == seq).map(|new| new.spec.clone());
+        let spec = if new.is_some() { new } else { self.stored_spec(seq)? };
+        let changed = self.pending.metadata.iter().rev().find(|(at, _)| *at == seq);
+        let metadata = changed.map(|(_, metadata)| metadata.clone());
+        Ok(spec.map(|spec| match metadata {
+            Some(metadata) => Spec { metadata, ..spec },
+            None => spec,
+        }))
     }
 
     fn stored_spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
@@ -51,6 +60,12 @@ impl WriteTx<'_> {
             let spec = self.spec_or_damage(seq)?;
             found.insert(seq, spec);
         }
+        // A job that another node appended may be inserted and changed in one commit.
+        for (seq, metadata) in &self.pending.metadata {
+            if let Some(Ok(spec)) = found.get_mut(seq) {
+                spec.metadata = metadata.clone();
+            }
+        }
         Ok(found)
     }
 
@@ -65,5 +80,24 @@ impl WriteTx<'_> {
     pub fn reader(&mut self) -> EngineResult<&mut dyn Read> {
         self.flush()?;
         Ok(self.db)
+    }
+}
+
+/// The jobs with these ids that exist and can be read.
+pub(super) fn find_each(db: &mut dyn Write, ids: &[JobId]) -> EngineResult<Vec<JobRecord>> {
+    match db.find(ids) {
+        Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => {
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                match db.find(std::slice::from_ref(id)) {
+                    Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => {
+                        tracing::error!(job = %id, damage, "a job cannot be read: see `windlass verify`");
+                    }
+                    one => found.extend(one?.into_iter().flatten()),
+                }
+            }
+            Ok(found)
+        }
+        found => Ok(found?.into_iter().flatten().collect()),
     }
 }

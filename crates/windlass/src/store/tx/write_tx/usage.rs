@@ -98,6 +98,11 @@ impl WriteTx<'_> {
         self.pending.cascades.push(cascade);
     }
 
+    /// Discards what this connection has cached of stored jobs, after a change that bypassed them.
+    pub(crate) fn outdate_cache(&mut self) {
+        self.cache.outdate();
+    }
+
     /// Records the time before which no timer is due.
     pub(crate) fn remember_no_timer_before(&mut self, at: Option<Timestamp>) {
         self.cache.tallies.no_timer_before = at;

@@ -24,13 +24,13 @@ const TAMPERED: &str = "UPDATE @jobs SET payload = 'X' WHERE seq = 1";
 const OTHER_OWNER: &str = "UPDATE @jobs SET owner = owner || 'x' WHERE seq = 1";
 const LOST: &str = "DELETE FROM @jobs WHERE seq = 1";
 
-fn options(has_tickets: bool) -> StoreOptions {
+pub(super) fn options(has_tickets: bool) -> StoreOptions {
     let tickets = has_tickets.then(|| TicketOptions::new(TicketKey::new([7, 1])));
     StoreOptions { tickets, ..StoreOptions::default() }
 }
 
 /// The store, opened once more after `sql` was executed on its tables, which are named with `@`.
-async fn after(t: &Fixture, options: StoreOptions, sql: &str) -> Store {
+pub(super) async fn after(t: &Fixture, options: StoreOptions, sql: &str) -> Store {
     t.store.close();
     if t.address.starts_with("sqlite:") {
         assert_eq!(file_of(t).execute(&sql.replace('@', ""), []).unwrap(), 1);
@@ -54,7 +54,7 @@ async fn three(t: &Fixture) -> [JobId; 3] {
     [first, t.submit(new_job("report")).await.id, t.submit(new_job("report")).await.id]
 }
 
-async fn claimed(t: &Fixture, store: &Store, limit: usize) -> Vec<JobId> {
+pub(super) async fn claimed(t: &Fixture, store: &Store, limit: usize) -> Vec<JobId> {
     let worker = store.register(&t.me, NewWorker::default()).await.unwrap().id;
     let request = ClaimRequest::new(worker, limit);
     let answer = store.claim(&t.me, &request, Duration::ZERO).await.unwrap();

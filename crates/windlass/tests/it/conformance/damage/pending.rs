@@ -25,6 +25,16 @@ fn put_document(file: &Connection, kind: i64, key: &str, body: &str) {
     file.execute(sql, params![kind, key, hasher.finalize(), body.as_bytes()]).unwrap();
 }
 
+/// Changes when the only schedule runs next.
+pub(super) fn set_next_run(file: &Connection, next: &str) {
+    let sql = "SELECT key, CAST(body AS TEXT) FROM documents WHERE kind = ?1";
+    let (key, body): (String, String) =
+        file.query_row(sql, [SCHEDULE], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let from = body.find("\"next_at\":").expect("it has a next run") + "\"next_at\":".len();
+    let to = from + body[from..].find([',', '}']).unwrap();
+    put_document(file, SCHEDULE, &key, &format!("{}{next}{}", &body[..from], &body[to..]));
+}
+
 /// Clears a flag of a packed record; seven flags are in each byte.
 fn clear_flag(body: &mut [u8], place: usize) {
     let (byte, bit) = (1 + place / 7, 1 << (place % 7));
@@ -115,15 +125,7 @@ async fn a_schedule_without_its_next_run_is_found() {
     let (name, new) = (ScheduleName::new("report").unwrap(), NewSchedule::new(timing, new_job("report")));
     t.store.put_schedule(&t.me, name, new).await.unwrap();
     for next in ["null", "1", "9000000000000"] {
-        let store = edited(&t, |file| {
-            let sql = "SELECT key, CAST(body AS TEXT) FROM documents WHERE kind = ?1";
-            let (key, body): (String, String) =
-                file.query_row(sql, [SCHEDULE], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-            let from = body.find("\"next_at\":").expect("it has a next run") + "\"next_at\":".len();
-            let to = from + body[from..].find([',', '}']).unwrap();
-            put_document(file, SCHEDULE, &key, &format!("{}{next}{}", &body[..from], &body[to..]));
-        })
-        .await;
+        let store = edited(&t, |file| set_next_run(file, next)).await;
         assert_eq!(broken(&store).await, ["schedules"], "{next}");
         store.close();
     }

@@ -38,7 +38,7 @@ impl AgingHeads {
     }
 
     /// Remembers the first position of each rank of a lane, as read.
-    pub(super) fn learn(&mut self, lane: Arc<Lane>, heads: Vec<ClaimOrder>) {
+    pub(super) fn insert(&mut self, lane: Arc<Lane>, heads: Vec<ClaimOrder>) {
         self.size += heads.len() + 1;
         if let Some(before) = self.lanes.insert(lane, heads) {
             self.size -= before.len() + 1;

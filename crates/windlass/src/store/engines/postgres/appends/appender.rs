@@ -109,18 +109,18 @@ impl Appender {
                 Appended::Not => {
                     for mut task in tasks {
                         task.undone();
-                        self.pass_on(task);
+                        self.forward(task);
                     }
                 }
                 Appended::Unknown { nonce, since, jobs } => {
-                    self.pass_on(Box::new(Unanswered::new(tasks, nonce, since, jobs)));
+                    self.forward(Box::new(Unanswered::new(tasks, nonce, since, jobs)));
                 }
             }
         }
     }
 
-    fn pass_on(&self, task: Box<dyn WriteTask>) {
-        if let Err((task, refusal)) = self.backlog.pass_on(task) {
+    fn forward(&self, task: Box<dyn WriteTask>) {
+        if let Err((task, refusal)) = self.backlog.forward(task) {
             catch_panic("refusing a submission", || task.done(Err(refusal)));
         }
     }

@@ -99,7 +99,7 @@ impl Backlog {
     }
 
     /// Forgets answered appends: the last commit that the writer knows to be on disk contains them.
-    pub(in super::super) fn contained(&self, appends: &[Answered]) {
+    pub(in super::super) fn remove_contained(&self, appends: &[Answered]) {
         for answered in &self.answered {
             let mut answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
             if answered.is_some_and(|last| appends.iter().any(|append| append.nonce == last.nonce)) {
@@ -116,7 +116,7 @@ impl Backlog {
     }
 
     /// Passes a task to the writer.
-    pub(in super::super) fn pass_on(
+    pub(in super::super) fn forward(
         &self,
         task: Box<dyn WriteTask>,
     ) -> Result<(), (Box<dyn WriteTask>, StoreError)> {

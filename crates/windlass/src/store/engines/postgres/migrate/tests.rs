@@ -253,6 +253,46 @@ fn concurrency_keys_of_earlier_jobs_are_counted() {
     assert_eq!(get::<&str>(&totals[0], 0).unwrap(), "acme 5, b-2 1");
 }
 
+/// What a schema of the build before plain names has in place of today's, with a right that somebody was given, on a
+/// store that was moved away.
+const NAMES_BEFORE: &str = "ALTER TABLE @.inbox_options RENAME TO door; ALTER INDEX @.inbox_options_pkey RENAME TO door_pkey; \
+     ALTER FUNCTION @.submit_refuse(text, text) RENAME TO door_refuse; \
+     ALTER FUNCTION @.submit_text(text, jsonb, int) RENAME TO door_text; \
+     CREATE OR REPLACE FUNCTION @.submit(type text, payload bytea, options jsonb DEFAULT '{}') RETURNS uuid \
+     LANGUAGE plpgsql AS $$ BEGIN PERFORM @.door_refuse('a', 'b'); RETURN NULL; END $$; \
+     GRANT EXECUTE ON FUNCTION @.submit(text, bytea, jsonb) TO pg_monitor; \
+     CREATE FUNCTION @.door_is_shut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+     RAISE EXCEPTION 'submissions are refused'; END $$; \
+     CREATE TRIGGER door_is_shut BEFORE INSERT ON @.inbox FOR EACH STATEMENT EXECUTE FUNCTION @.door_is_shut(); \
+     UPDATE @.door SET payload_bytes_max = 7;";
+
+#[test]
+fn names_of_the_build_before_are_replaced() {
+    let address = cluster::new_schema();
+    start(&STEPS[..8], &address).expect("the earlier build starts");
+    with_link(&address, |link| link.run(NAMES_BEFORE)).unwrap();
+    start(&STEPS, &address).expect("it is migrated");
+    let left = "SELECT (SELECT count(*) FROM pg_proc WHERE pronamespace = n.oid AND proname LIKE 'door%') \
+         + (SELECT count(*) FROM pg_class WHERE relnamespace = n.oid AND relname LIKE 'door%') \
+         + (SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = n.oid \
+            AND tgname LIKE 'door%'), \
+         has_function_privilege('pg_monitor', '@.submit(text, bytea, jsonb)', 'EXECUTE'), \
+         NOT has_function_privilege('pg_read_all_data', '@.submit(text, bytea, jsonb)', 'EXECUTE'), \
+         (SELECT payload_bytes_max FROM @.inbox_options) \
+         FROM pg_namespace n WHERE n.nspname = btrim('@.', '\".')";
+    let row = with_link(&address, |link| link.fetch(left, Vec::new())).unwrap();
+    let bits: [bool; 2] = [get(&row[0], 1).unwrap(), get(&row[0], 2).unwrap()];
+    assert_eq!((get::<i64>(&row[0], 0).unwrap(), bits, get::<i64>(&row[0], 3).unwrap()), (0, [true; 2], 7));
+    let submit = || with_link(&address, |link| link.run("SELECT @.submit('a', '[1]'::json)"));
+    let refused = submit().expect_err("the store was moved").to_string();
+    assert!(refused.contains("submissions are refused"), "{refused}");
+    with_link(&address, |link| link.run("DROP TRIGGER inbox_is_paused ON @.inbox")).unwrap();
+    submit().expect("it is open again");
+    let refused =
+        with_link(&address, |link| link.run("SELECT @.submit('a', '[1, 2, 3]'::json)")).unwrap_err();
+    assert!(refused.to_string().contains("the limit is 7"), "{refused}");
+}
+
 /// Uses a connection, on a thread of its own like [`start`].
 fn with_link<T: Send>(
     address: &str,

@@ -9,34 +9,42 @@ use crate::store::engines::postgres::parameter::{Column, Parameter};
 use crate::store::engines::sql::codec::{Head, pack};
 use crate::store::engines::sql::columns::{SpecColumns, SpecParts, damaged};
 
+/// Here and in all statements over several rows, each row is looked up by itself: `OFFSET 0` keeps the planner from making a
+/// join of it. A join that was planned while the table was small reads the whole table for every row, and is kept.
 pub(in crate::store::engines::postgres) const UPDATE: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
-     FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) u(seq, state, record) WHERE h.seq = u.seq";
-/// The same for rows that this transaction has read and whose location is known.
+     FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) u(seq, state, record) \
+     CROSS JOIN LATERAL (SELECT o.ctid AS row FROM @.hot o WHERE o.seq = u.seq OFFSET 0) o WHERE h.ctid = o.row";
+/// The same for rows that this transaction has read and whose location is known. An `=` in place of the second
+/// condition would be one to join by.
 pub(in crate::store::engines::postgres) const UPDATE_ROWS: &str = "UPDATE @.hot h SET state = u.state, record = u.record \
      FROM unnest($1::tid[], $2::bigint[], $3::bigint[], $4::bytea[]) u(row, seq, state, record) \
-     WHERE h.ctid = u.row AND h.seq = u.seq";
-const LEAVE_READY: &str = "DELETE FROM @.ready r \
-     USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) u(lane, rank, at, seq) \
-     WHERE r.lane = u.lane AND r.rank = u.rank::smallint AND r.at = u.at AND r.seq = u.seq";
+     WHERE h.ctid = u.row AND h.seq IS NOT DISTINCT FROM u.seq";
+const LEAVE_READY: &str = "DELETE FROM @.ready WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) u(lane, rank, at, seq) \
+     CROSS JOIN LATERAL (SELECT r.ctid AS row FROM @.ready r WHERE r.lane = u.lane AND r.rank = u.rank::smallint \
+     AND r.at = u.at AND r.seq = u.seq OFFSET 0) o))";
 pub(in crate::store::engines::postgres) const LEAVE_READY_ROWS: &str =
     "DELETE FROM @.ready WHERE ctid = ANY($1)";
 pub(in crate::store::engines::postgres) const ENTER_READY: &str = "INSERT INTO @.ready (lane, rank, at, seq) \
      SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[])";
-const LEAVE_STATES: &str = "DELETE FROM @.states s USING unnest($1::bigint[], $2::bigint[]) u(state, seq) \
-     WHERE s.state = u.state::smallint AND s.seq = u.seq";
+const LEAVE_STATES: &str = "DELETE FROM @.states WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($1::bigint[], $2::bigint[]) u(state, seq) CROSS JOIN LATERAL (SELECT s.ctid AS row FROM @.states s \
+     WHERE s.state = u.state::smallint AND s.seq = u.seq OFFSET 0) o))";
 const ENTER_STATES: &str =
     "INSERT INTO @.states (state, seq) SELECT * FROM unnest($1::bigint[], $2::bigint[])";
-const LEAVE_SLOTS: &str = "DELETE FROM @.slots s \
-     USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) \
-     u(key, state, lane, rank, at, seq) WHERE s.key = u.key AND s.state = u.state::smallint AND s.lane = u.lane \
-     AND s.rank = u.rank::smallint AND s.at = u.at AND s.seq = u.seq";
+const LEAVE_SLOTS: &str = "DELETE FROM @.slots WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) \
+     u(key, state, lane, rank, at, seq) CROSS JOIN LATERAL (SELECT s.ctid AS row FROM @.slots s WHERE s.key = u.key \
+     AND s.state = u.state::smallint AND s.lane = u.lane AND s.rank = u.rank::smallint AND s.at = u.at \
+     AND s.seq = u.seq OFFSET 0) o))";
 const ENTER_SLOTS: &str = "INSERT INTO @.slots (key, state, lane, rank, at, seq) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])";
 const RELABEL: &str = "UPDATE @.jobs SET tags = $2, correlation_id = $3, callback_url = $4, \"check\" = $5 \
      WHERE seq = $1";
 const REWRITE: &str = "UPDATE @.jobs SET content_type = $2, payload = $3, \"check\" = $4 WHERE seq = $1";
-const DROP_TAGS: &str = "DELETE FROM @.tags t USING unnest($2::bytea[], $3::bytea[]) u(name, value) \
-     WHERE t.name = u.name AND t.value = u.value AND t.seq = $1";
+const DROP_TAGS: &str = "DELETE FROM @.tags WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($2::bytea[], $3::bytea[]) u(name, value) CROSS JOIN LATERAL (SELECT t.ctid AS row FROM @.tags t \
+     WHERE t.name = u.name AND t.value = u.value AND t.seq = $1 OFFSET 0) o))";
 
 /// A job, its lane, its previous index positions, and the new ones.
 pub(in crate::store::engines::postgres) type Move = (Seq, i64, Option<ColumnIndexes>, ColumnIndexes);
@@ -120,6 +128,9 @@ impl Tables {
             }
             let (old, new) = (self.met.get(&job.seq).copied(), ColumnIndexes::of(job));
             self.timers.moved(job.seq, old.as_ref(), &new);
+            if old.is_some_and(|old| old.is_running) {
+                self.running.changed(job.seq);
+            }
             // A job that was not read in this transaction was cached as running by an earlier one.
             let old = old.unwrap_or_else(|| ColumnIndexes {
                 slot: job.concurrency.map(|key| (key.0, 4, 0, 0)),

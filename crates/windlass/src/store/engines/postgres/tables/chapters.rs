@@ -7,9 +7,9 @@ use super::Tables;
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Payload, Seq, Spec, Tenant};
 use crate::store::engine::{
-    AppendedJobs, Appends, ClaimOrder, CountChange, Counters, CountersMut, Counts, Edge, EngineResult,
-    Export, GraphMut, Import, Inbox, InboxCounts, InboxEntry, InboxMut, JobTable, JobTableMut, KeyChange,
-    LaneCursor, NewRow, Prefetch, Read, ReadyIndex, SequenceNumbers, Write,
+    AppendedJobs, Appends, Caches, ClaimOrder, CountChange, Counters, CountersMut, Counts, Damage, Derived,
+    DerivedMut, Edge, EngineResult, Export, GraphMut, Import, Inbox, InboxCounts, InboxEntry, InboxMut,
+    JobTable, JobTableMut, KeyChange, LaneCursor, NewRow, Prefetch, Read, ReadyIndex, SequenceNumbers, Write,
 };
 use crate::store::engines::sql::columns::{limit, number};
 use crate::store::filter::{Found, Scan};
@@ -80,15 +80,24 @@ impl Counters for Tables {
     }
 }
 
-impl Read for Tables {
+impl Caches for Tables {
     fn cache_generation(&mut self) -> u64 {
         self.generation
     }
+    fn changed_by_others(&mut self) -> Option<Vec<Seq>> {
+        self.running.take_foreign()
+    }
+}
+
+impl Read for Tables {
     fn committed_at(&mut self) -> EngineResult<Timestamp> {
         Ok(Timestamp::from_millis(self.meta.at))
     }
-    fn damage(&mut self) -> EngineResult<Vec<String>> {
+    fn damage(&mut self) -> EngineResult<Vec<Damage>> {
         self.find_damage()
+    }
+    fn derived(&mut self) -> Option<&mut dyn Derived> {
+        Some(self)
     }
     fn inbox(&mut self) -> Option<&mut dyn Inbox> {
         Some(self)
@@ -157,6 +166,9 @@ impl Write for Tables {
         self.find_put_back()
     }
     fn inbox_mut(&mut self) -> Option<&mut dyn InboxMut> {
+        Some(self)
+    }
+    fn derived_mut(&mut self) -> Option<&mut dyn DerivedMut> {
         Some(self)
     }
     fn appends(&mut self) -> Option<&mut dyn Appends> {

@@ -18,7 +18,7 @@ use crate::store::engines::sql::columns::{damaged, limit};
 
 const NEXT_ASIDE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record FROM \
      (SELECT seq FROM @.slots WHERE key = $1 AND state = 12 AND lane > $2 ORDER BY lane, rank, at, seq LIMIT 1) s \
-     JOIN @.hot h ON h.seq = s.seq";
+     CROSS JOIN LATERAL (SELECT * FROM @.hot h WHERE h.seq = s.seq OFFSET 0) h";
 const COUNTS: &str = "SELECT lane, state::bigint, sum(by)::bigint FROM @.counts WHERE n >= $1 GROUP BY lane, state \
      HAVING sum(by) <> 0";
 
@@ -164,7 +164,7 @@ impl Tables {
         // From lane to lane: the number of jobs per lane does not matter.
         loop {
             let Some(row) = self.link.fetch(NEXT_ASIDE, vec![key.0.into(), lane.into()])?.pop() else {
-                return self.read_jobs(&rows);
+                return Ok(self.read_readable(&rows)?.0);
             };
             lane = get(&row, 2)?;
             rows.push(row);
@@ -197,7 +197,7 @@ impl Tables {
         for some in moved.chunks(LANES_AT_ONCE) {
             // Twice: the cache may be cleared while more is added.
             for _ in 0..2 {
-                self.learn(some.iter().map(|(lane, ..)| *lane), std::iter::empty())?;
+                self.cache_interned(some.iter().map(|(lane, ..)| *lane), std::iter::empty())?;
             }
             for (lane, state, by) in some {
                 let state = usize::try_from(*state).ok().and_then(|state| JobState::ALL.get(state));

@@ -13,9 +13,9 @@ use super::keys::holder_at;
 use super::query::text_of;
 use super::row::{ColumnIndexes, state_code};
 use super::timer::unpack;
-use crate::job::JobRecord;
+use crate::job::{JobRecord, Seq, Tenant};
 use crate::store::documents::config::parse;
-use crate::store::engine::EngineResult;
+use crate::store::engine::{Damage, DerivedData, EngineResult};
 use crate::store::engines::postgres::connection::get;
 use crate::store::engines::sql::columns::{NEVER, document_check, job_data_check, limit};
 
@@ -48,7 +48,7 @@ type Cover = BTreeMap<i64, (i64, Vec<i64>)>;
 
 impl Tables {
     /// A description of each problem.
-    pub(in crate::store::engines::postgres) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
+    pub(in crate::store::engines::postgres) fn find_damage(&mut self) -> EngineResult<Vec<Damage>> {
         let mut findings = Vec::new();
         let cover = self.cover()?;
         let mut after = 0;
@@ -68,11 +68,13 @@ impl Tables {
         self.check_rows(&mut findings)?;
         for row in self.link.fetch(KEY_TOTALS, Vec::new())? {
             let tenant: &str = get(&row, 0)?;
-            note(&mut findings, || format!("the number of concurrency keys of tenant {tenant} is wrong"));
+            let derived = Tenant::new(tenant).ok().map(DerivedData::KeyTotal);
+            let text = format!("the number of concurrency keys of tenant {tenant} is wrong");
+            note(&mut findings, || Damage { text, derived });
         }
         self.check_interned()?;
-        findings.extend(self.quarantined(FINDINGS_MAX)?);
-        findings.extend(self.quarantined_appends(limit(FINDINGS_MAX))?);
+        findings.extend(self.quarantined(FINDINGS_MAX)?.into_iter().map(Damage::from));
+        findings.extend(self.quarantined_appends(limit(FINDINGS_MAX))?.into_iter().map(Damage::from));
         Ok(findings)
     }
 
@@ -97,7 +99,7 @@ impl Tables {
         rows: &[Row],
         jobs: &[JobRecord],
         cover: &Cover,
-        findings: &mut Vec<String>,
+        findings: &mut Vec<Damage>,
     ) -> EngineResult<()> {
         let mut stored: [BTreeSet<Vec<i64>>; 3] = Default::default();
         for (stored, sql) in stored.iter_mut().zip(SPANS) {
@@ -122,18 +124,20 @@ impl Tables {
                 && get::<i64>(row, 6)? == job.created_at.as_millis()
                 && parent.map(Uuid::into_bytes) == job.parent.map(|parent| *parent.id.as_bytes());
             if !follows || !is_covered {
-                note(findings, || format!("job {} is not where its record says", job.id));
+                let text = format!("job {} is not where its record says", job.id);
+                note(findings, || Damage::of(DerivedData::Job(job.seq), text));
             }
         }
         for (stored, expected) in stored.iter().zip(&expected) {
             for place in stored.symmetric_difference(expected) {
-                note(findings, || format!("the job with number {} is not where its record says", place[0]));
+                let text = format!("the job with number {} is not where its record says", place[0]);
+                note(findings, || Damage::of(DerivedData::Job(Seq(place[0])), text));
             }
         }
         Ok(())
     }
 
-    fn check_tags(&mut self, after: i64, end: i64, findings: &mut Vec<String>) -> EngineResult<()> {
+    fn check_tags(&mut self, after: i64, end: i64, findings: &mut Vec<Damage>) -> EngineResult<()> {
         let mut stored: BTreeSet<(i64, String, String)> = BTreeSet::new();
         for row in self.link.fetch(TAGS, vec![after.into(), end.into()])? {
             let seq = get(&row, 0)?;
@@ -147,12 +151,13 @@ impl Tables {
             expected.extend(tags.into_iter().map(|(name, value)| (seq, name, value)));
         }
         for (seq, ..) in stored.symmetric_difference(&expected) {
-            note(findings, || format!("a tag of the job with number {seq} is not what was written"));
+            let text = format!("a tag of the job with number {seq} is not what was written");
+            note(findings, || Damage::of(DerivedData::Job(Seq(*seq)), text));
         }
         Ok(())
     }
 
-    fn check_rows(&mut self, findings: &mut Vec<String>) -> EngineResult<()> {
+    fn check_rows(&mut self, findings: &mut Vec<Damage>) -> EngineResult<()> {
         self.rows_where(JOB_DATA, "facets", findings, |row| {
             let (seq, at): (i64, i64) = (get(row, 0)?, get(row, 3)?);
             let name = text_of(get(row, 2)?, "facets", seq)?;
@@ -175,14 +180,14 @@ impl Tables {
         &mut self,
         sql: &str,
         table: &str,
-        findings: &mut Vec<String>,
+        findings: &mut Vec<Damage>,
         is_wrong: impl Fn(&Row) -> EngineResult<bool>,
     ) -> EngineResult<()> {
         for row in self.link.fetch(sql, Vec::new())? {
             if is_wrong(&row).unwrap_or(true) {
                 let first: i64 = get(&row, 0)?;
                 note(findings, || {
-                    format!("a row of {table} that begins with {first} is not what was written")
+                    format!("a row of {table} that begins with {first} is not what was written").into()
                 });
             }
         }
@@ -190,7 +195,7 @@ impl Tables {
     }
 }
 
-fn note(findings: &mut Vec<String>, finding: impl FnOnce() -> String) {
+fn note(findings: &mut Vec<Damage>, finding: impl FnOnce() -> Damage) {
     if findings.len() < FINDINGS_MAX {
         findings.push(finding());
     }

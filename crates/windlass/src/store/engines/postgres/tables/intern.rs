@@ -18,7 +18,8 @@ const LANES: &str =
 const POLICIES: &str = "SELECT id, body, \"check\" FROM @.policies WHERE id = ANY($1) ORDER BY id";
 const FIND_LANES: &str = "SELECT u.place, l.id \
      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY u(tenant, queue, type, version, place) \
-     JOIN @.lanes l ON l.tenant = u.tenant AND l.queue = u.queue AND l.type = u.type AND l.version = u.version";
+     CROSS JOIN LATERAL (SELECT l.id FROM @.lanes l WHERE l.tenant = u.tenant AND l.queue = u.queue \
+     AND l.type = u.type AND l.version = u.version OFFSET 0) l";
 const ADD_LANES: &str = "INSERT INTO @.lanes (tenant, queue, type, version, \"check\") \
      SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) \
      RETURNING id, tenant, queue, type, version, \"check\"";
@@ -27,7 +28,7 @@ const ADD_POLICY: &str = "INSERT INTO @.policies (body, \"check\") VALUES ($1, $
 
 impl Tables {
     /// Reads these lanes and policies into the cache.
-    pub(in super::super) fn learn(
+    pub(in super::super) fn cache_interned(
         &mut self,
         lanes: impl Iterator<Item = i64>,
         policies: impl Iterator<Item = i64>,
@@ -167,8 +168,8 @@ impl Tables {
             for some in ids.chunks(1_000) {
                 let none = std::iter::empty();
                 match table {
-                    "lanes" => self.learn(some.iter().copied(), none)?,
-                    _ => self.learn(none, some.iter().copied())?,
+                    "lanes" => self.cache_interned(some.iter().copied(), none)?,
+                    _ => self.cache_interned(none, some.iter().copied())?,
                 }
             }
         }

@@ -21,13 +21,15 @@ const ONE_NAME: &str = "SELECT name, number, \"check\", body FROM @.facets WHERE
      AND number > $3 AND name = $5 ORDER BY name, number LIMIT $4";
 const OF_SEVERAL: &str = "SELECT f.name, f.number, f.\"check\", f.body, f.seq \
      FROM unnest($1::bigint[]) WITH ORDINALITY u(seq, place) \
-     JOIN @.facets f ON f.seq = u.seq AND f.kind = $2::bigint ORDER BY u.place, f.name, f.number";
+     CROSS JOIN LATERAL (SELECT * FROM @.facets f WHERE f.seq = u.seq AND f.kind = $2::bigint OFFSET 0) f \
+     ORDER BY u.place, f.name, f.number";
 const PUT: &str = "INSERT INTO @.facets (seq, kind, name, number, \"check\", body) \
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bytea[]) \
      ON CONFLICT (seq, kind, name, number) DO UPDATE SET \"check\" = excluded.\"check\", body = excluded.body";
-const DROP: &str = "DELETE FROM @.facets f \
-     USING unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[]) u(seq, kind, name, number) \
-     WHERE f.seq = u.seq AND f.kind = u.kind::smallint AND f.name = u.name AND f.number = u.number";
+const DROP: &str = "DELETE FROM @.facets WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[]) u(seq, kind, name, number) CROSS JOIN LATERAL ( \
+     SELECT f.ctid AS row FROM @.facets f WHERE f.seq = u.seq AND f.kind = u.kind::smallint AND f.name = u.name \
+     AND f.number = u.number OFFSET 0) o))";
 
 /// The key of job data: job, kind, name, number.
 type JobDataKey<'f> = (i64, i64, &'f str, i64);

@@ -18,16 +18,18 @@ use crate::store::engines::sql::columns::{
 
 const HOLDERS: &str = "SELECT u.place, k.seq, k.expires_at, k.\"check\", k.job, k.payload, k.ended::bigint \
      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY u(kind, tenant, type, key, place) \
-     JOIN @.keys k ON k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
+     CROSS JOIN LATERAL (SELECT * FROM @.keys k WHERE k.kind = u.kind::smallint AND k.tenant = u.tenant \
+     AND k.type = u.type AND k.key = u.key OFFSET 0) k";
 const PUT: &str = "INSERT INTO @.keys (kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended) \
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], \
      $8::uuid[], $9::bytea[], $10::bigint[]) \
      ON CONFLICT (kind, tenant, type, key) DO UPDATE \
      SET seq = excluded.seq, expires_at = excluded.expires_at, \"check\" = excluded.\"check\", \
      job = excluded.job, payload = excluded.payload, ended = excluded.ended";
-const DROP: &str = "DELETE FROM @.keys k \
-     USING unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) \
-     WHERE k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type AND k.key = u.key";
+const DROP: &str = "DELETE FROM @.keys WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[]) u(kind, tenant, type, key) CROSS JOIN LATERAL ( \
+     SELECT k.ctid AS row FROM @.keys k WHERE k.kind = u.kind::smallint AND k.tenant = u.tenant AND k.type = u.type \
+     AND k.key = u.key OFFSET 0) o))";
 const EXPIRED: &str = "SELECT kind::bigint, tenant, type, key, seq, expires_at, \"check\", job, payload, ended::bigint \
      FROM @.keys WHERE ended IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
 

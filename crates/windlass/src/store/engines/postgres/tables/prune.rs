@@ -12,9 +12,10 @@ use crate::store::engines::postgres::connection::get;
 use crate::store::engines::postgres::parameter::Column;
 
 const TRACES: &str = "SELECT h.seq, h.lane, j.idempotency_key, j.unique_key, j.tags FROM @.hot h \
-     JOIN @.jobs j ON j.seq = h.seq WHERE h.seq = ANY($1)";
-const TAGS: &str = "DELETE FROM @.tags t USING unnest($1::bytea[], $2::bytea[], $3::bigint[]) u(name, value, seq) \
-     WHERE t.name = u.name AND t.value = u.value AND t.seq = u.seq";
+     CROSS JOIN LATERAL (SELECT * FROM @.jobs j WHERE j.seq = h.seq OFFSET 0) j WHERE h.seq = ANY($1)";
+const TAGS: &str = "DELETE FROM @.tags WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($1::bytea[], $2::bytea[], $3::bigint[]) u(name, value, seq) CROSS JOIN LATERAL ( \
+     SELECT t.ctid AS row FROM @.tags t WHERE t.name = u.name AND t.value = u.value AND t.seq = u.seq OFFSET 0) o))";
 const ALL: [&str; 5] = [
     "DELETE FROM @.jobs WHERE seq = ANY($1)",
     "DELETE FROM @.hot WHERE seq = ANY($1)",

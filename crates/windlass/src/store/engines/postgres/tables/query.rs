@@ -62,7 +62,10 @@ impl Tables {
                 .collect::<EngineResult<Vec<_>>>()?;
             // The cache may be cleared while more is added; the second time there is room for all.
             for _ in 0..2 {
-                self.learn(heads.iter().map(|(lane, _)| *lane), heads.iter().map(|(_, policy)| *policy))?;
+                self.cache_interned(
+                    heads.iter().map(|(lane, _)| *lane),
+                    heads.iter().map(|(_, policy)| *policy),
+                )?;
             }
             for row in some {
                 let job = match Parts::read(row)?.into_job(&self.interned) {
@@ -102,27 +105,39 @@ impl Tables {
         seqs: &[Seq],
     ) -> EngineResult<Vec<Option<JobRecord>>> {
         let rows = self.link.fetch(BY_SEQ, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
-        let found: FxHashMap<Seq, JobRecord> =
-            self.read_jobs(&rows)?.into_iter().map(|job| (job.seq, job)).collect();
+        let (jobs, _) = self.read_readable(&rows)?;
+        let found: FxHashMap<Seq, JobRecord> = jobs.into_iter().map(|job| (job.seq, job)).collect();
         Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
     }
 
-    /// Those of these jobs that are not final and can be read, unordered. A timer of one that cannot be read has no
-    /// effect, and must not stop the others.
+    /// Those of these jobs that are not final, unordered, and the numbers of those that cannot be read.
     pub(in crate::store::engines::postgres) fn open_jobs(
         &mut self,
         seqs: &[i64],
-    ) -> EngineResult<Vec<JobRecord>> {
+    ) -> EngineResult<(Vec<JobRecord>, Vec<i64>)> {
         let rows = self.link.fetch(OPEN, vec![Column::of(seqs.iter().copied()).into()])?;
-        let mut jobs = Vec::with_capacity(rows.len());
-        for (job, row) in self.read_each(&rows)?.into_iter().zip(&rows) {
+        self.read_readable(&rows)
+    }
+
+    /// The jobs in these rows, and the numbers of those that cannot be read: one damaged row must not stop what is done
+    /// with others.
+    pub(in crate::store::engines::postgres) fn read_readable(
+        &mut self,
+        rows: &[Row],
+    ) -> EngineResult<(Vec<JobRecord>, Vec<i64>)> {
+        let (mut jobs, mut left_out) = (Vec::with_capacity(rows.len()), Vec::new());
+        for (job, row) in self.read_each(rows)?.into_iter().zip(rows) {
             match job {
                 Ok(job) => jobs.push(job),
-                Err(StoreError::Damaged(damage)) => self.interned.left_out(get(row, 0)?, &damage),
+                Err(StoreError::Damaged(damage)) => {
+                    let seq = get(row, 0)?;
+                    self.interned.left_out(seq, &damage);
+                    left_out.push(seq);
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(jobs)
+        Ok((jobs, left_out))
     }
 
     pub(in crate::store::engines::postgres) fn load_specs(

@@ -21,11 +21,15 @@ const PUT: &str = "INSERT INTO @.timers (at, first, n, part, is_running, worker,
      SELECT u.at, u.first, $1, u.part, u.is_running <> 0, u.worker, u.seqs \
      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bytea[]) \
      u(at, first, part, is_running, worker, seqs)";
-const DROP: &str = "DELETE FROM @.timers t USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) \
-     u(at, first, n, part) WHERE t.at = u.at AND t.first = u.first AND t.n = u.n AND t.part = u.part";
+const DROP: &str = "DELETE FROM @.timers WHERE ctid = ANY (ARRAY(SELECT o.row \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) u(at, first, n, part) CROSS JOIN LATERAL ( \
+     SELECT t.ctid AS row FROM @.timers t WHERE t.at = u.at AND t.first = u.first AND t.n = u.n AND t.part = u.part \
+     OFFSET 0) o))";
 
 /// Entries read at a time.
 const READ_AT_ONCE: i64 = 32;
+/// How much later a due job that cannot be read is looked at again, in milliseconds.
+const LOOK_AGAIN_MS: i64 = 3_600_000;
 /// Entries that one query for the next timer may clean up; the answer is then a little early.
 const TIDIED_AT_ONCE: usize = 32;
 /// Maximum number of jobs in one entry.
@@ -60,7 +64,7 @@ pub(in crate::store::engines::postgres) struct Timers {
     /// The entry of each running job, for entries written by this connection.
     members: FxHashMap<i64, EntryKey>,
     /// The entries written by this connection.
-    written: FxHashMap<EntryKey, Written>,
+    written: FxHashMap<EntryKey, RunningEntry>,
     /// Entries without any remaining job.
     emptied: Vec<EntryKey>,
     /// Entries with few remaining jobs: these are moved to a new one.
@@ -71,7 +75,7 @@ pub(in crate::store::engines::postgres) struct Timers {
 }
 
 /// An entry of running jobs that this connection wrote.
-struct Written {
+struct RunningEntry {
     worker: i64,
     seqs: Vec<i64>,
     /// How many of them still run.
@@ -214,7 +218,7 @@ impl Timers {
             self.first_added = Some(self.first_added.map_or(entry.key.0, |first| first.min(entry.key.0)));
             if *is_running && self.members.len() < MEMBERS_MAX {
                 let (worker, seqs) = (*worker, entry.seqs.clone());
-                let written = Written { worker, left: seqs.len(), seqs };
+                let written = RunningEntry { worker, left: seqs.len(), seqs };
                 self.written.insert(entry.key, written);
                 self.members.extend(entry.seqs.iter().map(|seq| (*seq, entry.key)));
             }
@@ -287,7 +291,9 @@ impl Tables {
                     break 'all;
                 }
                 after = entry.key;
-                for job in self.open_jobs(&entry.seqs)? {
+                let (jobs, left_out) = self.open_jobs(&entry.seqs)?;
+                self.look_again(left_out, now);
+                for job in jobs {
                     let at = acts_at(&job).map_or(NEVER, crate::clock::Timestamp::as_millis);
                     due.push((at, job.seq.0, job));
                 }
@@ -299,6 +305,15 @@ impl Tables {
             }
         }
         Ok(self.sort_out(due, &swept, now, max))
+    }
+
+    /// Keeps an entry for jobs of due entries that cannot be read now: somebody may repair them.
+    fn look_again(&mut self, seqs: Vec<i64>, now: i64) {
+        if self.is_writer() {
+            let at = now.saturating_add(LOOK_AGAIN_MS);
+            let again = seqs.into_iter().map(|seq| Added { is_running: false, worker: 0, at, seq });
+            self.timers.added.extend(again);
+        }
     }
 
     /// Of the jobs in due entries, those that are due themselves; the others need a new entry.
@@ -354,7 +369,12 @@ impl Tables {
                     break 'all;
                 }
                 after = entry.key;
-                let jobs = self.open_jobs(&entry.seqs)?;
+                let (jobs, left_out) = self.open_jobs(&entry.seqs)?;
+                if !left_out.is_empty() {
+                    // Left as it is until its time has come.
+                    best = best.into_iter().chain(Some(entry.key.0)).min();
+                    continue;
+                }
                 let moments: Vec<i64> = jobs
                     .iter()
                     .map(|job| acts_at(job).map_or(NEVER, crate::clock::Timestamp::as_millis))

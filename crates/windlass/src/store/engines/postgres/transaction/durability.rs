@@ -34,7 +34,7 @@ pub(in super::super) struct Durability {
 
 impl Durability {
     /// Records what a transaction sees.
-    pub(in super::super) fn look(&mut self, head: &Commit) {
+    pub(in super::super) fn observe(&mut self, head: &Commit) {
         let is_known = (head.meta.commit, head.meta.nonce) == (self.durable.commit, self.durable.nonce);
         // A commit that cannot be seen before it is on disk is there together with everything before it.
         let is_durable = is_known || !head.is_early;

@@ -7,8 +7,9 @@ use super::{Holds, Tables};
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobId, JobMetadata, JobRecord, Lane, Payload, Seq, Spec, Tenant};
 use crate::store::engine::{
-    ClaimOrder, CountChange, Counters, CountersMut, Counts, Edge, EngineResult, Export, GraphMut, Import,
-    JobTable, JobTableMut, KeyChange, LaneCursor, NewRow, Read, ReadyIndex, SequenceNumbers, Write,
+    Caches, ClaimOrder, CountChange, Counters, CountersMut, Counts, Damage, Derived, DerivedMut, Edge,
+    EngineResult, Export, GraphMut, Import, JobTable, JobTableMut, KeyChange, LaneCursor, NewRow, Read,
+    ReadyIndex, SequenceNumbers, Write,
 };
 use crate::store::engines::sql::columns::limit;
 use crate::store::filter::{Found, Scan};
@@ -76,15 +77,21 @@ impl<C: Holds> Counters for Tables<C> {
     }
 }
 
-impl<C: Holds> Read for Tables<C> {
+impl<C: Holds> Caches for Tables<C> {
     fn cache_generation(&mut self) -> u64 {
         self.generation
     }
+}
+
+impl<C: Holds> Read for Tables<C> {
     fn committed_at(&mut self) -> EngineResult<Timestamp> {
         Ok(self.meta.stamp.at)
     }
-    fn damage(&mut self) -> EngineResult<Vec<String>> {
+    fn damage(&mut self) -> EngineResult<Vec<Damage>> {
         self.find_damage()
+    }
+    fn derived(&mut self) -> Option<&mut dyn Derived> {
+        Some(self)
     }
     fn export(&mut self) -> Option<&mut dyn Export> {
         Some(self)
@@ -140,6 +147,9 @@ impl<C: Holds> Write for Tables<C> {
         let generation = self.meta.generation;
         let pending = self.put_back.as_ref().filter(|(_, found)| generation <= *found);
         Ok(pending.map(|(reason, _)| reason.clone()))
+    }
+    fn derived_mut(&mut self) -> Option<&mut dyn DerivedMut> {
+        Some(self)
     }
     fn import(&mut self) -> Option<&mut dyn Import> {
         Some(self)

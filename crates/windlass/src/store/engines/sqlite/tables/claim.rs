@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, OptionalExtension, Row, params, params_from_iter};
 
-use super::row::{read_job, read_jobs};
+use super::row::{read_jobs, read_readable};
 use super::{Holds, Tables, prepare, store_error};
 use crate::clock::Timestamp;
-use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq, acts_at};
-use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor, is_row_damage};
+use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
 use crate::store::engines::sql::columns::{NEVER, code, damaged, limit};
 
 /// The states whose timer is in `hot.at`; scheduled jobs have an index for their lifetime instead.
@@ -32,17 +31,13 @@ const NEXT_HEAD: &str = "SELECT rank, at, seq FROM hot INDEXED BY hot_order \
 const NEXT_ASIDE: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_aside \
      WHERE state = 12 AND concurrency = ?1 AND lane > ?2 ORDER BY lane, rank, at, seq LIMIT 1";
 const DUE: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_order \
-     WHERE state = ?1 AND order_key = 0 AND rank = 0 AND at <= ?2 ORDER BY at, seq LIMIT ?3";
+     WHERE state = ?1 AND order_key = 0 AND rank = 0 AND at <= ?2 ORDER BY at, seq";
 const LIFETIME_OVER: &str = "SELECT seq, id, lane, policy, record FROM hot INDEXED BY hot_lifetime \
-     WHERE state IN (3, 12) AND expires_at <= ?1 ORDER BY expires_at, seq LIMIT ?2";
-const FIRST_DUE: &str = "SELECT at FROM hot INDEXED BY hot_order \
-     WHERE state = ?1 AND order_key = 0 AND rank = 0 ORDER BY at LIMIT 1";
+     WHERE state IN (3, 12) AND expires_at <= ?1 ORDER BY expires_at, seq";
 const NEXT_DUE_RANK: &str = "SELECT due_rank FROM hot INDEXED BY hot_due \
      WHERE lane = ?1 AND due_rank > ?2 ORDER BY due_rank LIMIT 1";
 const DUE_IN_RANK: &str = "SELECT at, seq FROM hot INDEXED BY hot_due \
      WHERE lane = ?1 AND due_rank = ?2 AND at <= ?3 ORDER BY at, seq LIMIT ?4";
-const FIRST_LIFETIME: &str = "SELECT expires_at FROM hot INDEXED BY hot_lifetime \
-     WHERE state IN (3, 12) ORDER BY expires_at LIMIT 1";
 
 impl<C: Holds> Tables<C> {
     pub(in crate::store::engines::sqlite) fn ready_in(
@@ -65,15 +60,9 @@ impl<C: Holds> Tables<C> {
             while let Some(row) = rows.next().map_err(store_error)? {
                 let column = |index: usize| row.get::<_, i64>(index).map_err(store_error);
                 place = (column(5)?, column(6)?, column(0)?);
-                match read_job(row, interned, connection) {
-                    Ok(job) => jobs.push(job),
-                    // One damaged row must not keep those behind it from running.
-                    Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => {
-                        interned.left_out(place.2, &damage);
-                        is_complete = false;
-                    }
-                    Err(error) => return Err(error),
-                }
+                let job = read_readable(row, interned, connection)?;
+                is_complete &= job.is_some();
+                jobs.extend(job);
             }
             if is_complete {
                 return Ok(jobs);
@@ -120,7 +109,7 @@ impl<C: Holds> Tables<C> {
             let mut rows = statement.query([key.0, lane]).map_err(store_error)?;
             let Some(row) = rows.next().map_err(store_error)? else { return Ok(jobs) };
             lane = row.get(2).map_err(store_error)?;
-            jobs.push(read_job(row, interned, connection)?);
+            jobs.extend(read_readable(row, interned, connection)?);
         }
     }
 
@@ -130,16 +119,16 @@ impl<C: Holds> Tables<C> {
         max: usize,
     ) -> EngineResult<Vec<JobRecord>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
-        let (now, max_rows) = (now.as_millis(), limit(max));
+        let now = now.as_millis();
         let mut jobs = Vec::new();
         let mut statement = prepare(connection, DUE)?;
         for state in TIMED {
-            let rows = statement.query([code(state), now, max_rows]).map_err(store_error)?;
-            jobs.append(&mut read_jobs(rows, interned, connection)?);
+            let rows = statement.query([code(state), now]).map_err(store_error)?;
+            jobs.append(&mut read_jobs(rows, max, interned, connection)?);
         }
         let mut statement = prepare(connection, LIFETIME_OVER)?;
-        let rows = statement.query([now, max_rows]).map_err(store_error)?;
-        jobs.append(&mut read_jobs(rows, interned, connection)?);
+        let rows = statement.query([now]).map_err(store_error)?;
+        jobs.append(&mut read_jobs(rows, max, interned, connection)?);
         jobs.sort_by_cached_key(|job| (acts_at(job), job.seq));
         jobs.truncate(max);
         Ok(jobs)
@@ -175,17 +164,20 @@ impl<C: Holds> Tables<C> {
     }
 
     pub(in crate::store::engines::sqlite) fn first_due(&mut self) -> EngineResult<Option<Timestamp>> {
-        let mut first: Option<i64> = prepare(self.connection.get(), FIRST_LIFETIME)?
-            .query_row([], |row| row.get(0))
-            .optional()
-            .map_err(store_error)?;
-        let mut statement = prepare(self.connection.get(), FIRST_DUE)?;
+        let (connection, interned) = (self.connection.get(), &mut self.interned);
+        // Records are read, because the timer of one that cannot be read would be due for ever.
+        let mut first_of = |statement: &mut CachedStatement<'_>, parameters: &[i64]| {
+            let rows = statement.query(params_from_iter(parameters)).map_err(store_error)?;
+            let job = read_jobs(rows, 1, interned, connection)?.pop();
+            EngineResult::Ok(job.and_then(|job| acts_at(&job)))
+        };
+        let mut first = first_of(&mut prepare(connection, LIFETIME_OVER)?, &[NEVER])?;
+        let mut statement = prepare(connection, DUE)?;
         for state in TIMED {
-            let at: Option<i64> =
-                statement.query_row([code(state)], |row| row.get(0)).optional().map_err(store_error)?;
+            let at = first_of(&mut statement, &[code(state), NEVER])?;
             first = first.into_iter().chain(at).min();
         }
-        Ok(first.filter(|at| *at != NEVER).map(Timestamp::from_millis))
+        Ok(first)
     }
 
     pub(in crate::store::engines::sqlite) fn load_counts(&mut self) -> EngineResult<&Counts> {

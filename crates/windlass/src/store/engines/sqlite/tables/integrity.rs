@@ -6,7 +6,8 @@ use rusqlite::Row;
 use super::keys::holder_at;
 use super::row::{IndexKeys, read_job};
 use super::{Holds, Tables, prepare, store_error};
-use crate::store::engine::EngineResult;
+use crate::job::{Seq, Tenant};
+use crate::store::engine::{Damage, DerivedData, EngineResult};
 use crate::store::engines::sql::columns::{document_check, job_data_check};
 
 /// Maximum number of findings of one kind.
@@ -32,43 +33,62 @@ const TAGS: [&str; 2] = [
      EXCEPT SELECT name, value, seq FROM tags",
 ];
 
+/// Rows that nothing else says.
+fn plain(_: &Row<'_>) -> Option<DerivedData> {
+    None
+}
+
+/// A finding of SQLite. What is wrong with an index alone is made right by building it again.
+fn damaged_page(text: String) -> Damage {
+    let missing = text.split_once(" missing from index ").map(|(_, name)| name);
+    let index = missing.or_else(|| text.strip_prefix("wrong # of entries in index "));
+    let derived = index.filter(|name| !name.starts_with("sqlite_autoindex_"));
+    let derived = derived.map(|name| DerivedData::Index(name.to_owned()));
+    Damage { text, derived }
+}
+
 impl<C: Holds> Tables<C> {
     /// A description of each problem.
-    pub(in crate::store::engines::sqlite) fn find_damage(&mut self) -> EngineResult<Vec<String>> {
+    pub(in crate::store::engines::sqlite) fn find_damage(&mut self) -> EngineResult<Vec<Damage>> {
         let mut findings = self.damaged_pages()?;
         findings.extend(self.misplaced_jobs()?);
-        findings.extend(self.rows_where(JOB_DATA, "facets", |row| {
+        findings.extend(self.rows_where(JOB_DATA, "facets", plain, |row| {
             let (seq, name, at): (_, String, i64) = (row.get(0)?, row.get(2)?, row.get(3)?);
             let (check, body): (u32, Vec<u8>) = (row.get(4)?, row.get(5)?);
             Ok(job_data_check(seq, row.get(1)?, &name, at.unsigned_abs(), &body) != check)
         })?);
-        findings.extend(self.rows_where(DOCUMENTS, "documents", |row| {
+        findings.extend(self.rows_where(DOCUMENTS, "documents", plain, |row| {
             let (key, body): (String, Vec<u8>) = (row.get(1)?, row.get(3)?);
             Ok(document_check(row.get(0)?, &key, &body) != row.get::<_, u32>(2)?)
         })?);
-        findings.extend(self.rows_where(KEYS, "keys", |row| {
+        findings.extend(self.rows_where(KEYS, "keys", plain, |row| {
             let [tenant, job_type, text]: [String; 3] = [row.get(1)?, row.get(2)?, row.get(3)?];
             let key = (row.get(0)?, tenant.as_str(), job_type.as_str(), text.as_str());
             Ok(holder_at(row, 4, key).is_err())
         })?);
         for sql in TAGS {
-            findings.extend(self.rows_where(sql, "tags", |_| Ok(true))?);
+            let job = |row: &Row<'_>| Some(DerivedData::Job(Seq(row.get(2).ok()?)));
+            findings.extend(self.rows_where(sql, "tags", job, |_| Ok(true))?);
         }
-        findings.extend(self.rows_where(KEY_TOTALS, "concurrency_key_totals", |_| Ok(true))?);
+        let total = |row: &Row<'_>| {
+            let tenant: String = row.get(0).ok()?;
+            Some(DerivedData::KeyTotal(Tenant::new(&tenant).ok()?))
+        };
+        findings.extend(self.rows_where(KEY_TOTALS, "concurrency_key_totals", total, |_| Ok(true))?);
         self.check_shared()?;
         Ok(findings)
     }
 
-    fn damaged_pages(&self) -> EngineResult<Vec<String>> {
+    fn damaged_pages(&self) -> EngineResult<Vec<Damage>> {
         let sql = format!("PRAGMA integrity_check({FINDINGS_MAX})");
         let mut statement = prepare(self.connection.get(), &sql)?;
         let rows = statement.query_map([], |row| row.get::<_, String>(0)).map_err(store_error)?;
         let findings: Vec<String> = rows.collect::<rusqlite::Result<_>>().map_err(store_error)?;
-        Ok(findings.into_iter().filter(|finding| finding != "ok").collect())
+        Ok(findings.into_iter().filter(|finding| finding != "ok").map(damaged_page).collect())
     }
 
     /// Jobs whose columns do not match their record.
-    fn misplaced_jobs(&mut self) -> EngineResult<Vec<String>> {
+    fn misplaced_jobs(&mut self) -> EngineResult<Vec<Damage>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, PLACES)?;
         let mut rows = statement.query([]).map_err(store_error)?;
@@ -94,7 +114,8 @@ impl<C: Holds> Tables<C> {
                 && (worker == keys.worker || (worker == 0 && keys.worker != 0))
                 && parent.as_deref() == job.parent.as_ref().map(|parent| &parent.id.as_bytes()[..]);
             if !is_placed && findings.len() < FINDINGS_MAX {
-                findings.push(format!("job {} is not where its record says", job.id));
+                let text = format!("job {} is not where its record says", job.id);
+                findings.push(Damage::of(DerivedData::Job(job.seq), text));
             }
         }
         Ok(findings)
@@ -105,15 +126,17 @@ impl<C: Holds> Tables<C> {
         &self,
         sql: &str,
         table: &str,
+        derived: impl Fn(&Row<'_>) -> Option<DerivedData>,
         is_wrong: impl Fn(&Row<'_>) -> rusqlite::Result<bool>,
-    ) -> EngineResult<Vec<String>> {
+    ) -> EngineResult<Vec<Damage>> {
         let mut statement = prepare(self.connection.get(), sql)?;
         let mut rows = statement.query([]).map_err(store_error)?;
         let mut findings = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
             if is_wrong(row).unwrap_or(true) && findings.len() < FINDINGS_MAX {
                 let first = row.get_ref(0).map_err(store_error)?;
-                findings.push(format!("a row of {table} that begins with {first:?} is not what was written"));
+                let text = format!("a row of {table} that begins with {first:?} is not what was written");
+                findings.push(Damage { text, derived: derived(row) });
             }
         }
         Ok(findings)

@@ -4,10 +4,10 @@ mod lanes;
 mod scan;
 mod source;
 
-use rusqlite::Rows;
+use rusqlite::{Connection, Row, Rows};
 
-use super::row::{read_job, read_spec, read_unchecked_spec};
-use super::{Holds, Tables, prepare, store_error};
+use super::row::{read_job, read_readable, read_spec, read_unchecked_spec};
+use super::{Holds, Interned, Tables, prepare, store_error};
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, Graph, Side};
 use crate::store::engines::sql::columns::{damaged, limit, need_code, need_of};
@@ -27,14 +27,19 @@ impl<C: Holds> Tables<C> {
         &mut self,
         ids: &[JobId],
     ) -> EngineResult<Vec<Option<JobRecord>>> {
-        self.each_job(BY_ID, ids, |id| id.as_bytes())
+        self.each_job(
+            BY_ID,
+            ids,
+            |id| id.as_bytes(),
+            |row, interned, connection| read_job(row, interned, connection).map(Some),
+        )
     }
 
     pub(in crate::store::engines::sqlite) fn load_jobs(
         &mut self,
         seqs: &[Seq],
     ) -> EngineResult<Vec<Option<JobRecord>>> {
-        self.each_job(BY_SEQ, seqs, |seq| &seq.0)
+        self.each_job(BY_SEQ, seqs, |seq| &seq.0, read_readable)
     }
 
     fn each_job<T, P: rusqlite::ToSql>(
@@ -42,6 +47,7 @@ impl<C: Holds> Tables<C> {
         sql: &str,
         wanted: &[T],
         parameter: impl Fn(&T) -> &P,
+        read: impl Fn(&Row<'_>, &mut Interned, &Connection) -> EngineResult<Option<JobRecord>>,
     ) -> EngineResult<Vec<Option<JobRecord>>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, sql)?;
@@ -49,7 +55,7 @@ impl<C: Holds> Tables<C> {
         for one in wanted {
             let mut rows = statement.query([parameter(one)]).map_err(store_error)?;
             let row = rows.next().map_err(store_error)?;
-            jobs.push(row.map(|row| read_job(row, interned, connection)).transpose()?);
+            jobs.push(row.map(|row| read(row, interned, connection)).transpose()?.flatten());
         }
         Ok(jobs)
     }

@@ -6,8 +6,9 @@ use rusqlite::{Connection, Row, Rows, Statement};
 
 use super::{Interned, store_error};
 use crate::clock::Timestamp;
+use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, JobState, Seq, Spec, acts_at};
-use crate::store::engine::{ClaimOrder, EngineResult};
+use crate::store::engine::{ClaimOrder, EngineResult, is_row_damage};
 use crate::store::engines::sql::codec::{Head, Shared, is_whole, unpack};
 use crate::store::engines::sql::columns::{NEVER, SET_ASIDE, SpecColumns, code, damaged, worker_code};
 use crate::store::filter::is_redriven;
@@ -81,15 +82,33 @@ pub(in crate::store::engines::sqlite) fn read_job(
     unpack(record, &head, shared).ok_or_else(|| damaged("hot", seq, "cannot be unpacked"))
 }
 
-/// All jobs of a result.
+/// Like [`read_job`]; `None` if the row is damaged, because one damaged row must not stop what is done with others.
+pub(in crate::store::engines::sqlite) fn read_readable(
+    row: &Row<'_>,
+    interned: &mut Interned,
+    connection: &Connection,
+) -> EngineResult<Option<JobRecord>> {
+    match read_job(row, interned, connection) {
+        Err(StoreError::Damaged(damage)) if is_row_damage(&damage) => {
+            interned.left_out(row.get(0).map_err(store_error)?, &damage);
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
+}
+
+/// The first `max` jobs of a result that can be read.
 pub(in crate::store::engines::sqlite) fn read_jobs(
     mut rows: Rows<'_>,
+    max: usize,
     interned: &mut Interned,
     connection: &Connection,
 ) -> EngineResult<Vec<JobRecord>> {
     let mut jobs = Vec::new();
-    while let Some(row) = rows.next().map_err(store_error)? {
-        jobs.push(read_job(row, interned, connection)?);
+    while jobs.len() < max
+        && let Some(row) = rows.next().map_err(store_error)?
+    {
+        jobs.extend(read_readable(row, interned, connection)?);
     }
     Ok(jobs)
 }

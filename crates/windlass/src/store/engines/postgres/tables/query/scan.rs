@@ -2,7 +2,7 @@
 //! specs; the filter's own predicate decides everything in the job record, so the two cannot differ.
 
 use super::super::Tables;
-use super::source::{EVERYTHING, Query, Sequence, Source, assemble, copies, unsorted};
+use super::source::{EVERYTHING, Query, Sequence, Source, assemble, copies, unsorted, with_jobs};
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobState, JobType, QueueName, Seq, Tenant};
 use crate::limits;
@@ -132,7 +132,7 @@ impl Tables {
             Sequence::Claim => page.scan.order == Order::Claim,
             Sequence::Unsorted | Sequence::Numbered => false,
         };
-        let at_once = if is_ordered { page.scan.limit.clamp(1, READ_AT_ONCE) } else { usize::MAX };
+        let mut at_once = if is_ordered { page.scan.limit.clamp(1, READ_AT_ONCE) } else { usize::MAX };
         let Source { from, condition, order, parameters, seqs: _, walk: _ } = source;
         let start = (from, condition, order, end);
         let mut after = page.scan.after;
@@ -143,7 +143,7 @@ impl Tables {
                 if is_ordered { copies(parameters.as_ref()) } else { parameters.take().unwrap_or_default() };
             let query = assemble(page.scan, start, own, lanes, after, is_ordered.then_some(at_once));
             let rows = self.link.fetch(&query.sql, query.parameters)?;
-            let jobs = self.read_jobs(&rows)?;
+            let (jobs, left_out) = self.read_readable(&rows)?;
             after = jobs.last().map(ClaimOrder::of).or(after);
             let mut has_room = true;
             for job in jobs {
@@ -158,6 +158,8 @@ impl Tables {
             if !is_ordered || rows.len() < at_once {
                 break;
             }
+            // Those after the last readable one are read again, so that there must be room for more.
+            at_once += left_out.len();
         }
         if let Some(end) = end {
             page.leave_out(end);
@@ -197,7 +199,7 @@ impl Tables {
             let query =
                 assemble(page.scan, (from, condition, order, None), numbers, lanes, page.scan.after, None);
             let rows = self.link.fetch(&query.sql, query.parameters)?;
-            for job in self.read_jobs(&rows)? {
+            for job in self.read_readable(&rows)?.0 {
                 page.offer(job);
             }
         }
@@ -210,13 +212,13 @@ impl Tables {
             return Ok(vec![Source::hot("h.parent = $1", vec![Parameter::Id(*parent.as_bytes())])]);
         }
         if let Some(id) = &filter.correlation_id {
-            let from = "@.jobs d JOIN @.hot h ON h.seq = d.seq";
+            let from = with_jobs!("jobs");
             let source = Source::new(from, "d.correlation_id = $1", vec![id.as_bytes().into()]);
             return Ok(vec![source.walked("@.jobs d", |filter| filter.correlation_id = None)]);
         }
         if let Some((name, value)) = &filter.tag {
             let parameters = vec![name.as_bytes().into(), value.as_bytes().into()];
-            let from = "@.tags d JOIN @.hot h ON h.seq = d.seq";
+            let from = with_jobs!("tags");
             let source = Source::new(from, "d.name = $1 AND d.value = $2", parameters);
             return Ok(vec![source.walked("@.tags d", |filter| filter.tag = None)]);
         }
@@ -302,9 +304,7 @@ impl Tables {
                     let ids = self.find_lanes(few.iter().flatten())?;
                     Source::lanes(ids)
                 }
-                JobState::Scheduled => {
-                    Source::new("@.ready d JOIN @.hot h ON h.seq = d.seq", "true", Vec::new()).unsorted()
-                }
+                JobState::Scheduled => Source::new(with_jobs!("ready"), "true", Vec::new()).unsorted(),
                 _ => Source::listed(state),
             });
         }

@@ -9,6 +9,15 @@ use crate::store::filter::{Filter, Order, Scan};
 
 /// All jobs, in order of submission.
 pub(super) const EVERYTHING: &str = "@.hot h";
+
+/// The rows of a table, each with its job, which is looked up by itself (see `advance::UPDATE`).
+macro_rules! with_jobs {
+    ($table:literal) => {
+        concat!("@.", $table, " d CROSS JOIN LATERAL (SELECT * FROM @.hot o WHERE o.seq = d.seq OFFSET 0) h")
+    };
+}
+pub(super) use with_jobs;
+
 /// A set of candidates: the table next to `hot` they come from, and the condition that uses its index.
 pub(super) struct Source {
     pub(super) from: &'static str,
@@ -61,7 +70,7 @@ impl Source {
 
     /// Jobs of a state that is listed in `states`, or those of them that were redriven.
     pub(super) fn listed(state: i64) -> Source {
-        let from = "@.states d JOIN @.hot h ON h.seq = d.seq";
+        let from = with_jobs!("states");
         let source = Source::new(from, "d.state = $1::bigint", vec![state.into()]);
         source.walked("@.states d", |filter| {
             filter.states.clear();
@@ -71,25 +80,25 @@ impl Source {
 
     /// Claimable jobs of a lane.
     pub(super) fn ready(lane: i64) -> Source {
-        let from = "@.ready d JOIN @.hot h ON h.seq = d.seq";
+        let from = with_jobs!("ready");
         Source { order: Sequence::Claim, ..Source::new(from, "d.lane = $1", vec![lane.into()]) }
     }
 
     /// Claimable jobs of these lanes, unordered.
     pub(super) fn lanes(lanes: Vec<i64>) -> Source {
-        let from = "@.ready d JOIN @.hot h ON h.seq = d.seq";
+        let from = with_jobs!("ready");
         Source::new(from, "d.lane = ANY($1::bigint[])", vec![Column::of(lanes).into()]).unsorted()
     }
 
     /// Jobs that are blocked on any concurrency key.
     pub(super) fn aside() -> Source {
-        let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
+        let from = with_jobs!("slots");
         Source::new(from, "d.state = $1::bigint", vec![SET_ASIDE.into()]).unsorted()
     }
 
     /// Jobs that run with a concurrency key, or are blocked on it.
     pub(super) fn slots(key: i64, state: i64) -> Source {
-        let from = "@.slots d JOIN @.hot h ON h.seq = d.seq";
+        let from = with_jobs!("slots");
         Source::new(from, "d.key = $1 AND d.state = $2::bigint", vec![key.into(), state.into()]).unsorted()
     }
 
@@ -219,7 +228,7 @@ fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
         query.parameters.push(name.as_bytes().into());
         let place = query.parameters.len();
         let condition = format!(
-            "EXISTS (SELECT 1 FROM @.tags t WHERE t.name = ${place} AND t.value = ? AND t.seq = h.seq)"
+            "EXISTS (SELECT 1 FROM @.tags t WHERE t.name = ${place} AND t.value = ? AND t.seq = h.seq OFFSET 0)"
         );
         query.and(&condition, value.as_bytes());
     }

@@ -4,7 +4,7 @@
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params_from_iter};
 
-use super::super::row::read_job;
+use super::super::row::read_readable;
 use super::super::{Holds, Tables, prepare, store_error};
 use super::source::{
     EVERYTHING, Query, SELECT, Source, assemble, blob, go_on_claiming, narrow, narrow_by_spec, numbers,
@@ -121,7 +121,8 @@ impl<C: Holds> Tables<C> {
         let mut statement = prepare(connection, &query.sql)?;
         let mut rows = statement.query(params_from_iter(query.parameters)).map_err(store_error)?;
         while let Some(row) = rows.next().map_err(store_error)? {
-            let has_room = page.offer(read_job(row, interned, connection)?);
+            let Some(job) = read_readable(row, interned, connection)? else { continue };
+            let has_room = page.offer(job);
             if is_ordered && !has_room {
                 return Ok(());
             }
@@ -147,7 +148,8 @@ impl<C: Holds> Tables<C> {
             one.parameters[0] = seq.into();
             let mut rows = statement.query(params_from_iter(&one.parameters)).map_err(store_error)?;
             if let Some(row) = rows.next().map_err(store_error)?
-                && !page.offer(read_job(row, interned, connection)?)
+                && let Some(job) = read_readable(row, interned, connection)?
+                && !page.offer(job)
             {
                 break;
             }
