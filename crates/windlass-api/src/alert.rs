@@ -9,7 +9,7 @@ use windlass_core::limits;
 
 use crate::expires::Expiry;
 use crate::invalid;
-use crate::json::{Changed, two_parts};
+use crate::json::{ChangeFlag, two_parts};
 use crate::text::Text;
 use crate::time::{Moment, Span};
 
@@ -17,7 +17,8 @@ use crate::time::{Moment, Span};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "AlertCondition")]
-pub enum ConditionWord {
+#[non_exhaustive]
+pub enum ConditionParam {
     /// Jobs that became dead letters: more than `more_than` within `within`.
     DeadLetters,
     /// The oldest ready job: ready for longer than `longer_than`.
@@ -36,7 +37,7 @@ pub enum ConditionWord {
 #[serde(deny_unknown_fields)]
 pub struct AlertBody {
     /// What it watches.
-    pub condition: ConditionWord,
+    pub condition: ConditionParam,
     /// Threshold of `dead_letters` (a number, 0 if not given) and `failure_rate` (percent).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_than: Option<u64>,
@@ -81,7 +82,7 @@ pub struct AlertView {
     /// Tenant; null for an alert about all tenants.
     pub tenant: Option<Text<Tenant>>,
     /// What it watches.
-    pub condition: ConditionWord,
+    pub condition: ConditionParam,
     /// Threshold of `dead_letters` and `failure_rate`.
     pub more_than: Option<u64>,
     /// Threshold of `oldest_ready` and `clock_offset`.
@@ -153,7 +154,7 @@ pub struct ActedAlert {
 
 impl<'de> Deserialize<'de> for ActedAlert {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedAlert, D::Error> {
-        let (alert, Changed { changed }) = two_parts(deserializer)?;
+        let (alert, ChangeFlag { changed }) = two_parts(deserializer)?;
         Ok(ActedAlert { alert, changed })
     }
 }
@@ -189,7 +190,7 @@ pub struct AlertPauseBody {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConditionFields {
     /// See [`AlertBody::condition`].
-    pub condition: ConditionWord,
+    pub condition: ConditionParam,
     /// See [`AlertBody::more_than`].
     pub more_than: Option<u64>,
     /// See [`AlertBody::longer_than`].
@@ -216,24 +217,24 @@ impl From<&AlertCondition> for ConditionFields {
             AlertCondition::DeadLetters { more_than, within } => ConditionFields {
                 more_than: Some(more_than),
                 within: Some(Span(within)),
-                ..nothing(ConditionWord::DeadLetters)
+                ..nothing(ConditionParam::DeadLetters)
             },
             AlertCondition::OldestReady { longer_than } => ConditionFields {
                 longer_than: Some(Span(longer_than)),
-                ..nothing(ConditionWord::OldestReady)
+                ..nothing(ConditionParam::OldestReady)
             },
             AlertCondition::FailureRate { more_than, within, min_attempts } => ConditionFields {
                 more_than: Some(more_than),
                 within: Some(Span(within)),
                 min_attempts: Some(min_attempts),
-                ..nothing(ConditionWord::FailureRate)
+                ..nothing(ConditionParam::FailureRate)
             },
             AlertCondition::ScheduleMissed { within } => {
-                ConditionFields { within: Some(Span(within)), ..nothing(ConditionWord::ScheduleMissed) }
+                ConditionFields { within: Some(Span(within)), ..nothing(ConditionParam::ScheduleMissed) }
             }
             AlertCondition::ClockOffset { longer_than } => ConditionFields {
                 longer_than: Some(Span(longer_than)),
-                ..nothing(ConditionWord::ClockOffset)
+                ..nothing(ConditionParam::ClockOffset)
             },
         }
     }
@@ -249,32 +250,32 @@ impl TryFrom<ConditionFields> for AlertCondition {
         };
         let needed = || longer_than.ok_or_else(|| invalid("longer_than", "is required for this condition"));
         let counted = within.unwrap_or(WITHIN).0;
-        if condition != ConditionWord::FailureRate {
+        if condition != ConditionParam::FailureRate {
             refuse("min_attempts", min_attempts.is_some())?;
         }
         match condition {
-            ConditionWord::DeadLetters | ConditionWord::FailureRate | ConditionWord::ScheduleMissed => {
+            ConditionParam::DeadLetters | ConditionParam::FailureRate | ConditionParam::ScheduleMissed => {
                 refuse("longer_than", longer_than.is_some())?;
             }
-            ConditionWord::OldestReady | ConditionWord::ClockOffset => {
+            ConditionParam::OldestReady | ConditionParam::ClockOffset => {
                 refuse("within", within.is_some())?;
             }
         }
-        if !matches!(condition, ConditionWord::DeadLetters | ConditionWord::FailureRate) {
+        if !matches!(condition, ConditionParam::DeadLetters | ConditionParam::FailureRate) {
             refuse("more_than", more_than.is_some())?;
         }
         Ok(match condition {
-            ConditionWord::DeadLetters => {
+            ConditionParam::DeadLetters => {
                 AlertCondition::DeadLetters { more_than: more_than.unwrap_or(0), within: counted }
             }
-            ConditionWord::OldestReady => AlertCondition::OldestReady { longer_than: needed()?.0 },
-            ConditionWord::FailureRate => AlertCondition::FailureRate {
+            ConditionParam::OldestReady => AlertCondition::OldestReady { longer_than: needed()?.0 },
+            ConditionParam::FailureRate => AlertCondition::FailureRate {
                 more_than: more_than.ok_or_else(|| invalid("more_than", "is required for this condition"))?,
                 within: counted,
                 min_attempts: min_attempts.unwrap_or(limits::ALERT_ATTEMPTS_DEFAULT),
             },
-            ConditionWord::ScheduleMissed => AlertCondition::ScheduleMissed { within: counted },
-            ConditionWord::ClockOffset => AlertCondition::ClockOffset { longer_than: needed()?.0 },
+            ConditionParam::ScheduleMissed => AlertCondition::ScheduleMissed { within: counted },
+            ConditionParam::ClockOffset => AlertCondition::ClockOffset { longer_than: needed()?.0 },
         })
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_core::clock::Timestamp;
 use windlass_core::job::{
-    AttemptId, Decided, Fence, JobId, JobMetadata, JobRecord, JobState, JobType, Lane, Lease, Policy,
+    AttemptId, Fence, GroupDecision, JobId, JobMetadata, JobRecord, JobState, JobType, Lane, Lease, Policy,
     QueueName, RetryPolicy, Seq, Spec, Strategy, Tenant, Timeouts, WorkerId, WorkerVersion,
 };
 
@@ -49,7 +49,7 @@ pub struct WorkerBody {
 /// A registered worker.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RegisteredWorker")]
-pub struct Registered {
+pub struct RegisteredWorker {
     /// Id of the worker, for all further requests.
     pub worker_id: Text<WorkerId>,
     /// Interval of heartbeats.
@@ -278,7 +278,7 @@ pub struct ClaimedGroup {
     pub total: u32,
     /// `well` or `badly`.
     #[schemars(with = "String")]
-    pub decided: Decided,
+    pub decided: GroupDecision,
     /// The children, in input order.
     pub children: Vec<Child>,
     /// If children are left out: where `GET /jobs/{id}/children?group=NAME` continues.
@@ -419,7 +419,7 @@ pub struct CheckpointsView {
     pub jobs: Vec<JobWritesView>,
 }
 
-/// What became of the writes for one job.
+/// The result of the writes for one job.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JobWritesResult")]
 pub struct JobWritesView {

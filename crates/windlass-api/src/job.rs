@@ -20,7 +20,7 @@ use windlass_core::job::{
     Tenant, Version, WorkerId, WorkerVersion,
 };
 
-use crate::json::{Changed, Json, two_parts};
+use crate::json::{ChangeFlag, Json, two_parts};
 use crate::payload::PayloadView;
 use crate::retry::{EffectiveRetry, EffectiveTimeouts};
 use crate::text::Text;
@@ -377,7 +377,7 @@ impl<'de> Deserialize<'de> for SubmittedJob {
 
 impl<'de> Deserialize<'de> for ActedJob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedJob, D::Error> {
-        let (job, Changed { changed }) = two_parts(deserializer)?;
+        let (job, ChangeFlag { changed }) = two_parts(deserializer)?;
         Ok(ActedJob { job, changed })
     }
 }

@@ -37,7 +37,7 @@ pub struct OutcomeBody {
     /// The fence of the claim.
     pub fence: u64,
     /// How the attempt ended.
-    pub outcome: OutcomeWord,
+    pub outcome: OutcomeKind,
     /// The result, for `completed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Json>,
@@ -73,7 +73,7 @@ pub struct OutcomeBody {
 #[schemars(rename = "OutcomeKind")]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for what it is")]
-pub enum OutcomeWord {
+pub enum OutcomeKind {
     Completed,
     Failed,
     Released,
@@ -106,6 +106,7 @@ pub struct FailureBody {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Cause")]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum CauseBody {
     /// A message.
     Text(String),

@@ -12,7 +12,7 @@ use windlass_core::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 
 use crate::expires::Expiry;
 use crate::invalid;
-use crate::json::{Changed, Json, two_parts};
+use crate::json::{ChangeFlag, Json, two_parts};
 use crate::payload::PayloadView;
 use crate::priority::PriorityInput;
 use crate::retry::{EffectiveRetry, Retry, SomeTimeouts};
@@ -125,7 +125,7 @@ pub struct ActedSchedule {
 
 impl<'de> Deserialize<'de> for ActedSchedule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedSchedule, D::Error> {
-        let (schedule, Changed { changed }) = two_parts(deserializer)?;
+        let (schedule, ChangeFlag { changed }) = two_parts(deserializer)?;
         Ok(ActedSchedule { schedule, changed })
     }
 }

@@ -59,7 +59,7 @@ pub(crate) async fn store(
     tell(bench.submit_batches(size.jobs).await?.beside(floor.map(|floor| floor.insert)));
     let drained = bench.drain(size.jobs / 4 + size.jobs, 4).await?;
     let work = floor.map(|floor| floor.claim_and_finish);
-    tell(Figure::new("W3", "claim(100) + finish, 4 callers").rate(drained).beside(work));
+    tell(Figure::new("drain", "claim(100) + finish, 4 callers").rate(drained).beside(work));
     tell(bench.pick_up(size.rounds).await?);
     if address.starts_with("postgres") {
         tell(bench.pick_up_remote(address, size.rounds).await?);

@@ -143,7 +143,7 @@ enum Command {
     /// Queries the server; with `--store` or `WINDLASS_STORE` it reads the store directly.
     Stats(manage::stats::StatsArgs),
     /// List recent events; -f follows new ones
-    Events(Box<manage::audit_list::EventsArgs>),
+    Events(Box<manage::audit::list::EventsArgs>),
     /// Read the audit trail, or verify its hash chain
     #[command(args_conflicts_with_subcommands = true)]
     Audit(Box<manage::audit::AuditArgs>),
@@ -272,7 +272,7 @@ async fn perform(command: Command, settings: &[Setting]) -> anyhow::Result<ExitC
         Command::Schedules(args) => manage::schedules::schedules(&args).await,
         Command::Alerts(args) => manage::alerts::alerts(&args).await,
         Command::Stats(args) => manage::stats::stats(&args).await,
-        Command::Events(args) => manage::audit_list::events(&args).await,
+        Command::Events(args) => manage::audit::list::events(&args).await,
         Command::Audit(args) => manage::audit::audit(&args).await,
         Command::Keys(command) => manage::keys::keys(&command).await,
         Command::Verify(args) => stores::verify::verify(&args).await,

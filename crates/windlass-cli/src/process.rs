@@ -20,7 +20,7 @@ pub(crate) fn raise_open_files() -> Option<u64> {
 
 /// Prevents programs of the same user, such as those it starts, from reading this process's environment and memory, which
 /// contain its key.
-pub(crate) fn hide_from_others() {
+pub(crate) fn make_undumpable() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
     {

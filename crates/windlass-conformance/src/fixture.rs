@@ -19,7 +19,7 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionReport, ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::settings::Settings;
 use windlass::store::command::submit::{Receipt, SubmitOptions};
@@ -31,7 +31,7 @@ use windlass::store::query::list::ListRequest;
 use windlass::store::query::snapshot::Snapshot;
 use windlass::store::query::stats::ByState;
 
-use crate::{EngineUnderTest, Opened};
+use crate::{EngineUnderTest, TestStore};
 
 /// A store to be tested.
 pub struct Fixture {
@@ -61,7 +61,7 @@ impl Fixture {
     fn on(engine: Arc<dyn EngineUnderTest>, options: StoreOptions, seed: u64) -> Fixture {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let env = Environment::new(clock.clone(), Entropy::seeded(seed), options);
-        let Opened { store, address, has_bounded_searches, keep } = engine.open(env);
+        let TestStore { store, address, has_bounded_searches, keep } = engine.open(env);
         Fixture { store, clock, me: Caller::local(), address, has_bounded_searches, engine, _keep: keep }
     }
 
@@ -93,20 +93,20 @@ impl Fixture {
     }
 
     /// Claims up to `limit` jobs, without waiting.
-    pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claimed> {
+    pub async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<ClaimedJob> {
         let request = ClaimRequest::new(worker, limit);
         self.store.claim(&self.me, &request, Duration::ZERO).await.expect("the worker is known").jobs
     }
 
     /// Claims the one job that there is.
-    pub async fn claim_one(&self, worker: WorkerId) -> Claimed {
+    pub async fn claim_one(&self, worker: WorkerId) -> ClaimedJob {
         let mut jobs = self.claim(worker, 1).await;
         assert_eq!(jobs.len(), 1, "there is a job to claim");
         jobs.remove(0)
     }
 
     /// Submits a job and claims it with a new worker.
-    pub async fn running(&self, job: NewJob) -> (WorkerId, Claimed) {
+    pub async fn running(&self, job: NewJob) -> (WorkerId, ClaimedJob) {
         let worker = self.worker().await;
         let job = self.submit(job).await;
         let claimed = self.claim_one(worker).await;
@@ -119,7 +119,7 @@ impl Fixture {
         self.store.finish(&self.me, worker, reports).await.expect("the worker is known").remove(0)
     }
 
-    pub async fn complete(&self, worker: WorkerId, claimed: &Claimed) -> Finish {
+    pub async fn complete(&self, worker: WorkerId, claimed: &ClaimedJob) -> Finish {
         self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Completed { result: None }).await
     }
 
@@ -173,12 +173,12 @@ pub fn tenant(name: &str) -> Tenant {
     Tenant::new(name).unwrap()
 }
 
-pub fn lease_ref(claimed: &Claimed) -> LeaseRef {
+pub fn lease_ref(claimed: &ClaimedJob) -> LeaseRef {
     let worker = claimed.job.lease.map(|lease| lease.worker);
     LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker }
 }
 
-pub use states::{MOMENT, Placed, caller, just_under, secs};
+pub use states::{MOMENT, PlacedJob, caller, just_under, secs};
 
 /// Everything that is stored, to prove that a refusal changed nothing.
 #[derive(Debug, PartialEq)]
@@ -223,7 +223,7 @@ impl Fixture {
         error
     }
 
-    pub async fn fail(&self, worker: WorkerId, claimed: &Claimed, failure: Failure) -> Finish {
+    pub async fn fail(&self, worker: WorkerId, claimed: &ClaimedJob, failure: Failure) -> Finish {
         self.finish(worker, claimed.job.id, claimed.job.fence, Outcome::Failed(failure)).await
     }
 
@@ -253,7 +253,7 @@ pub fn priority(value: i64) -> Priority {
     Priority::new(value).unwrap()
 }
 
-pub fn ids(claimed: &[Claimed]) -> Vec<JobId> {
+pub fn ids(claimed: &[ClaimedJob]) -> Vec<JobId> {
     claimed.iter().map(|claimed| claimed.job.id).collect()
 }
 

@@ -40,4 +40,4 @@ pub mod schedule;
 pub mod settings;
 pub mod smoke;
 
-pub use suite::{EngineUnderTest, Opened, Test, run};
+pub use suite::{EngineUnderTest, Test, TestStore, run};

@@ -89,12 +89,12 @@ async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
 }
 
 /// Whether a pause holds the job at this place.
-type Held = fn(usize) -> bool;
+type IsHeld = fn(usize) -> bool;
 
 /// Model: queue-pause, processing-on-and-off, pause-reason-and-expiry
 async fn a_pause_holds_its_own_jobs_and_no_others(t: &Fixture) {
     let all = eight_jobs(t).await;
-    let targets: [(PauseTarget, Held); 4] = [
+    let targets: [(PauseTarget, IsHeld); 4] = [
         (PauseTarget::Queue(queue("mail")), |n| n & 1 == 0),
         (PauseTarget::Type(job_type("send")), |n| n & 2 == 0),
         (PauseTarget::Tenant(tenant("acme")), |n| n & 4 != 0),

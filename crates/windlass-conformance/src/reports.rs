@@ -26,13 +26,13 @@ async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
     let jobs = vec![first, second, keyed.clone(), keyed];
     let shown = t.store.submit_and_read(&t.me, jobs, SubmitOptions::default()).await.unwrap();
     assert_eq!(shown.iter().map(|job| job.is_duplicate).collect::<Vec<_>>(), [false, false, false, true]);
-    assert_eq!(shown[2].snapshot, shown[3].snapshot);
-    assert_eq!(shown[1].snapshot.spec.after, [shown[0].snapshot.job.id]);
-    assert_eq!(shown[1].snapshot.why.as_ref().unwrap().code, "dependencies_unmet");
+    assert_eq!(shown[2].job, shown[3].job);
+    assert_eq!(shown[1].job.spec.after, [shown[0].job.job.id]);
+    assert_eq!(shown[1].job.why.as_ref().unwrap().code, "dependencies_unmet");
     for job in &shown {
-        let looked = t.store.get(&t.me, job.snapshot.job.id).await.unwrap().unwrap();
-        assert_eq!(looked.spec, job.snapshot.spec);
-        assert_eq!(looked.why, job.snapshot.why);
+        let looked = t.store.get(&t.me, job.job.job.id).await.unwrap().unwrap();
+        assert_eq!(looked.spec, job.job.spec);
+        assert_eq!(looked.why, job.job.why);
     }
     assert_eq!(t.store.submit_and_read(&t.me, Vec::new(), SubmitOptions::default()).await.unwrap(), []);
 }
@@ -47,16 +47,13 @@ async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let suspend = || ActionRequest::Suspend(Suspend::default());
     let done = t.store.act_and_read(&t.me, id, suspend(), strict()).await.unwrap();
     assert!(done.is_changed);
-    assert_eq!(
-        (done.snapshot.job.state, done.snapshot.why.unwrap().code),
-        (JobState::Suspended, "suspended")
-    );
+    assert_eq!((done.job.job.state, done.job.why.unwrap().code), (JobState::Suspended, "suspended"));
     assert!(!t.store.act_and_read(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
     t.store.act_and_read(&t.me, id, suspend(), strict()).await.unwrap_err();
     let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
     let patched =
         t.store.act_and_read(&t.me, id, ActionRequest::Patch(patch), ActOptions::default()).await.unwrap();
-    assert_eq!(patched.snapshot.spec.metadata.correlation_id.as_deref(), Some("new"));
+    assert_eq!(patched.job.spec.metadata.correlation_id.as_deref(), Some("new"));
     t.cancel(id).await;
     let again = t.store.redrive_and_read(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
     assert_eq!((again.job.details.retry_of, again.job.state), (Some(id), JobState::Scheduled));

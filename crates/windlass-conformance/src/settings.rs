@@ -7,7 +7,7 @@ use windlass::job::{JobState, NewJob};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::settings::{Configured, Settings};
+use windlass::store::command::settings::{Settings, SettingsReport};
 use windlass::store::documents::config::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
 
 use crate::fixture::{Fixture, job_type, new_job, queue, tenant};
@@ -39,7 +39,7 @@ async fn settings_are_merged_field_by_field(t: &Fixture) {
         QueueSettings { max_running: Some(3), fair_by: Some(FairBy::Tenant), ..QueueSettings::default() };
     assert_eq!(
         answer,
-        Configured { settings: Settings::Queue(queue("mail"), after.clone()), is_changed: true }
+        SettingsReport { settings: Settings::Queue(queue("mail"), after.clone()), is_changed: true }
     );
     let of_type = TypePatch { rate: Field::Set(rate), ..TypePatch::default() };
     t.store.configure(&t.me, SettingsPatch::Type(job_type("send"), of_type)).await.unwrap();

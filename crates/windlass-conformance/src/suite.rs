@@ -12,17 +12,17 @@ use crate::fixture::Fixture;
 /// What opens stores on the engine that is tested; a function from an [`Environment`] to a [`Store`] is one.
 pub trait EngineUnderTest: Send + Sync + 'static {
     /// Opens a new, empty store.
-    fn open(&self, env: Environment) -> Opened;
+    fn open(&self, env: Environment) -> TestStore;
 }
 
 impl<F: Fn(Environment) -> Store + Send + Sync + 'static> EngineUnderTest for F {
-    fn open(&self, env: Environment) -> Opened {
-        Opened { store: self(env), address: String::new(), has_bounded_searches: false, keep: None }
+    fn open(&self, env: Environment) -> TestStore {
+        TestStore { store: self(env), address: String::new(), has_bounded_searches: false, keep: None }
     }
 }
 
 /// A store that was opened for a test.
-pub struct Opened {
+pub struct TestStore {
     /// The store.
     pub store: Store,
     /// Where it can be opened once more; empty if only the engine knows.

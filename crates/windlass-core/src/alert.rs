@@ -174,6 +174,7 @@ pub struct Measurement {
 /// The number that a condition compares with its threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AlertValue {
     /// A number of jobs or schedules.
     Count(u64),
@@ -329,7 +330,7 @@ pub struct AlertDecision {
     pub notice: Option<AlertNotice>,
 }
 
-/// Decides what becomes of an alert; `None` if nothing does.
+/// Decides how an alert changes; `None` if it does not.
 ///
 /// It fires once, after the condition has held for `pending_for`, and resolves once, after it has not held for
 /// `keep_firing_for`. In between the message is repeated at its interval, as long as the condition holds.
@@ -360,7 +361,7 @@ pub fn decide(
     Some(AlertDecision { state, notice: Some(notice) })
 }
 
-/// What becomes of an alert whose condition agrees with its status.
+/// The change of an alert whose condition agrees with its status.
 fn stay(rule: &AlertRule, state: &AlertState, value: AlertValue, now: Timestamp) -> Option<AlertDecision> {
     let last = state.notified_at.filter(|_| state.status == AlertStatus::Firing);
     let is_due = |interval: Duration| last.is_some_and(|at| now.since(at) >= interval);

@@ -1,5 +1,5 @@
-//! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that reveals any edit
-//!. The store writes and reads the records.
+//! The audit trail as data: the closed list of events, the record, the levels, and the hash chain that reveals any
+//! edit. The store writes and reads the records.
 
 mod head;
 #[cfg(test)]
@@ -162,6 +162,7 @@ impl AuditLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
+#[non_exhaustive]
 pub enum Severity {
     Info,
     Warning,

@@ -82,6 +82,7 @@ impl FromStr for Role {
 
 /// A permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Permission {
     /// Submit jobs.
     Submit,

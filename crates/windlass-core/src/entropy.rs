@@ -16,11 +16,11 @@ struct Source {
     rng: StdRng,
     /// The numbers since the last marks, and those that come again. `None` for unpredictable numbers, which never come
     /// again.
-    repeated: Option<Repeated>,
+    repeated: Option<Repetition>,
 }
 
 #[derive(Debug, Default)]
-struct Repeated {
+struct Repetition {
     /// By thread, from its first mark on: several threads of a store try something and may have to do it again, and
     /// what another one has drawn meanwhile must not come again.
     since_mark: HashMap<ThreadId, Vec<u128>>,
@@ -37,7 +37,7 @@ impl Entropy {
     /// The same numbers every time for the same seed; for tests and simulations.
     pub fn seeded(seed: u64) -> Entropy {
         let rng = StdRng::seed_from_u64(seed);
-        Entropy(Mutex::new(Source { rng, repeated: Some(Repeated::default()) }))
+        Entropy(Mutex::new(Source { rng, repeated: Some(Repetition::default()) }))
     }
 
     /// Marks where a seeded source is now, for the calling thread.
@@ -50,7 +50,7 @@ impl Entropy {
     /// Gives back the numbers that the calling thread has drawn from a seeded source since its mark: work that is done
     /// again gets the same ones, unless another thread was faster.
     pub fn back_to_mark(&self) {
-        if let Some(Repeated { since_mark, next }) = &mut self.lock().repeated {
+        if let Some(Repetition { since_mark, next }) = &mut self.lock().repeated {
             let drawn = since_mark.get_mut(&thread::current().id());
             for bits in drawn.into_iter().flat_map(|numbers| numbers.drain(..).rev()) {
                 next.push_front(bits);

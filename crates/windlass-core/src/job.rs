@@ -36,8 +36,8 @@ pub use graph::{Need, depth_of, find_cycle};
 pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
 pub use name::{AlertName, JobType, QueueName, ScheduleName, Tenant};
 pub use parts::{
-    ChildGroup, ConcurrencyKey, Decided, GroupStrategy, Lane, Lease, Parent, Policy, Progress, RareFields,
-    SuspendMode, Suspension, Timeouts, Wait,
+    ChildGroup, ConcurrencyKey, GroupDecision, GroupStrategy, Lane, Lease, Parent, Policy, Progress,
+    RareFields, SuspendMode, Suspension, Timeouts, Wait,
 };
 pub use priority::Priority;
 pub use rate::{Bucket, Rate};

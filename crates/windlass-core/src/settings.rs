@@ -449,6 +449,7 @@ fn check_interval(field: &str, interval: Duration) -> Result<(), Invalid> {
 /// How a pause treats running jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum PauseMode {
     /// They may finish.
     #[default]

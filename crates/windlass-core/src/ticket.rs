@@ -1,5 +1,5 @@
-//! Signed tickets: proof that a job is the one that was submitted, even if the database was tampered with in between
-//!. Pure: keys, signing, verifying. The store decides when tickets are issued and required.
+//! Signed tickets: proof that a job is the one that was submitted, even if the database was tampered with in
+//! between. Pure: keys, signing, verifying. The store decides when tickets are issued and required.
 
 mod signing;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use self::markdown::Rendered;
+use self::markdown::RenderedGuide;
 pub use self::site::build;
 
 /// The order of the guides, by section. Guides that are not listed come last.
@@ -63,7 +63,7 @@ pub(crate) struct Guide {
     /// The beginning of its first paragraph.
     pub(crate) summary: String,
     pub(crate) section: &'static str,
-    pub(crate) rendered: Rendered,
+    pub(crate) rendered: RenderedGuide,
 }
 
 /// All guides in order.

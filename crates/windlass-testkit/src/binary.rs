@@ -10,7 +10,11 @@ pub fn binary() -> PathBuf {
     };
     let named = PathBuf::from(named);
     // Tests run in folders of their own, where a relative path would mean something else.
-    assert!(named.is_absolute() && named.is_file(), "WINDLASS_BINARY is no whole path: {}", named.display());
+    assert!(
+        named.is_absolute() && named.is_file(),
+        "WINDLASS_BINARY is not an absolute path: {}",
+        named.display()
+    );
     assert_eq!(named.file_name(), Path::new("windlass").file_name(), "documents call it by this name");
     named
 }

@@ -107,6 +107,13 @@ impl Browser {
         window.send("Network.enable", json!({})).await;
         window
     }
+
+    /// A new window with this address.
+    pub async fn open(&self, address: &str) -> Window<'_> {
+        let window = self.window().await;
+        window.open(address).await;
+        window
+    }
 }
 
 /// One window of a browser.

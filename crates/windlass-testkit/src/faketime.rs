@@ -11,15 +11,15 @@ use tokio::sync::mpsc;
 /// Longer than anything takes to be said, however slow the machine.
 const LONG: Duration = Duration::from_secs(120);
 
-/// This test binary, started again to run one test by a clock that is off; it is dismissed when this is dropped.
-pub struct Skewed {
+/// This test binary, started again to run one test by a clock that is off; it ends when this is dropped.
+pub struct SkewedProcess {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
-impl Skewed {
+impl SkewedProcess {
     /// Starts `test` with the clock off by `by`, such as `+1h`, and one variable for it to find its work by.
-    pub fn start(by: &str, test: &str, variable: (&str, &str)) -> Skewed {
+    pub fn start(by: &str, test: &str, variable: (&str, &str)) -> SkewedProcess {
         let mut child = Command::new("faketime")
             .args(["-m", "--exclude-monotonic", "-f", by])
             .arg(std::env::current_exe().unwrap())
@@ -34,7 +34,7 @@ impl Skewed {
         let spoken = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let own = spoken.filter_map(|line| line.strip_prefix('@').map(str::to_owned));
         std::thread::spawn(move || own.for_each(|line| said.blocking_send(line).unwrap_or_default()));
-        Skewed { child, lines }
+        SkewedProcess { child, lines }
     }
 
     /// What it says next.
@@ -44,7 +44,7 @@ impl Skewed {
     }
 }
 
-impl Drop for Skewed {
+impl Drop for SkewedProcess {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let _ = self.child.wait();

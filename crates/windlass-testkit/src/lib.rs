@@ -19,7 +19,7 @@ use std::time::Duration;
 pub use self::binary::binary;
 pub use self::program::{ServerProcess, store_in, terminate, windlass};
 pub use self::server::InProcessServer;
-pub use self::site::{Said, Site, run, run_with};
+pub use self::site::{CommandOutput, Site, run, run_with};
 pub use self::terminal::{Terminal, at_terminal};
 
 /// Longer than anything takes that a test waits for, however busy the machine.

@@ -11,13 +11,13 @@ use crate::program::{ServerProcess, store_in, windlass};
 
 /// The output of a command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// The output of a command that must have ended well.
     pub fn well(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
@@ -32,12 +32,17 @@ impl Said {
 }
 
 /// Runs a command against a server, with nothing on its standard input.
-pub async fn run(url: &str, arguments: &[&str]) -> Said {
+pub async fn run(url: &str, arguments: &[&str]) -> CommandOutput {
     run_with(url, arguments, &[], "").await
 }
 
 /// The same with variables, and something on its standard input.
-pub async fn run_with(url: &str, arguments: &[&str], variables: &[(&str, &str)], input: &str) -> Said {
+pub async fn run_with(
+    url: &str,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    input: &str,
+) -> CommandOutput {
     let mut command = windlass(arguments);
     command.env("WINDLASS_URL", url).envs(variables.iter().copied()).stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -47,7 +52,7 @@ pub async fn run_with(url: &str, arguments: &[&str], variables: &[(&str, &str)],
     drop(stdin);
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
     let ended = ended.unwrap_or_else(|_| panic!("{arguments:?} does not end")).unwrap();
-    Said {
+    CommandOutput {
         code: ended.status.code().unwrap(),
         out: String::from_utf8(ended.stdout).unwrap(),
         err: String::from_utf8(ended.stderr).unwrap(),
@@ -83,7 +88,7 @@ impl Site {
         Site { folder, store, served, url }
     }
 
-    pub async fn run(&self, arguments: &[&str]) -> Said {
+    pub async fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(&self.url, arguments).await
     }
 

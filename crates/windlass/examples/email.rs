@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::store::documents::config::TypeSettings;
+use windlass::settings::TypeSettings;
 use windlass::{Client, Cx, Failure, Job, RetryPolicy, State, Worker};
 
 /// In production use `retry = "backoff"`: after 10, 20 and 40 seconds.

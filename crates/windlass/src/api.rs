@@ -25,7 +25,7 @@ use crate::store::caller::Caller;
 use crate::store::command::actions::{ActionReport, ActionRequest};
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, LogLine};
 use crate::store::command::bulk::{BulkAction, BulkReport};
-use crate::store::command::children::{NewGroup, SpawnOptions, Spawned};
+use crate::store::command::children::{NewGroup, SpawnOptions, SpawnReport};
 use crate::store::command::claim::{Checkpoint, ClaimAnswer, ClaimRequest};
 use crate::store::command::finish::{Finish, Report};
 use crate::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
@@ -33,7 +33,7 @@ use crate::store::command::key::NewKey;
 use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::precondition::{ActOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
-use crate::store::command::settings::Configured;
+use crate::store::command::settings::SettingsReport;
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::command::worker::NewWorker;
 use crate::store::documents::config::{Config, Worker};
@@ -199,14 +199,14 @@ api! { 'a;
     /// Writes checkpoints, progress, log lines or output for a running job, all or none.
     fn record(lease: LeaseRef, writes: Vec<AttemptWrite>) -> Result<(), WorkError>;
     /// Creates a group of children for a running job, which is parked until they end if it asks for that.
-    fn spawn_with(lease: LeaseRef, group: NewGroup, options: SpawnOptions) -> Result<Spawned, WorkError>;
+    fn spawn_with(lease: LeaseRef, group: NewGroup, options: SpawnOptions) -> Result<SpawnReport, WorkError>;
 
     /// Pauses a queue, type, tenant, worker or everything; whether that changed anything.
     fn pause(target: PauseTarget, pause: Pause) -> Result<bool, ActError>;
     /// Ends a pause; whether there was one.
     fn resume(target: PauseTarget, reason: Option<String>) -> Result<bool, ActError>;
     /// Changes settings.
-    fn configure(patch: SettingsPatch) -> Result<Configured, ActError>;
+    fn configure(patch: SettingsPatch) -> Result<SettingsReport, ActError>;
     /// Workers, pauses and settings.
     fn config() -> Result<Config, StoreError>;
     /// A queue.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub use batch::{Batch, BatchNode, Chain, Submitted, UnknownNode};
+pub use batch::{Batch, BatchNode, Chain, SubmittedBatch, UnknownNode};
 pub use builder::{IntoDependency, JobBuilder, Submit};
 pub use handle::{Handle, JobHandle, ResultError};
 pub use pauses::ActionResult;

@@ -39,7 +39,7 @@ pub use children::{ChildError, Children};
 pub(crate) use crash::Crash;
 pub use crash::CrashPoint;
 use history::SavedHistory;
-use quiet::{Kind, Polled};
+use quiet::{HandlerPoll, Kind};
 use save::failed;
 pub(crate) use save::refused_job;
 use step_order::Order;
@@ -55,7 +55,7 @@ use crate::job::{
     AttemptId, Fence, JobId, JobMetadata, JobType, Payload, Priority, Progress, QueueName, Tenant, WorkerId,
 };
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use crate::store::command::claim::Claimed;
+use crate::store::command::claim::ClaimedJob;
 use crate::store::command::finish::Park;
 use crate::store::command::heartbeat::{Directive, HeartbeatItem};
 
@@ -118,7 +118,7 @@ pub(crate) enum HandlerExit {
 struct Shared {
     client: Client,
     states: States,
-    claimed: Claimed,
+    claimed: ClaimedJob,
     options: RunOptions,
     cancelled: CancellationToken,
     interruption: OnceLock<CancelReason>,
@@ -143,7 +143,7 @@ struct Shared {
 pub struct Cx(Arc<Shared>);
 
 impl Cx {
-    pub(crate) fn new(client: Client, states: States, mut claimed: Claimed, options: RunOptions) -> Cx {
+    pub(crate) fn new(client: Client, states: States, mut claimed: ClaimedJob, options: RunOptions) -> Cx {
         // The handler has started, whether or not the store knows it yet.
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
@@ -348,7 +348,7 @@ impl Cx {
         &self.0.states
     }
 
-    pub(crate) fn claimed(&self) -> &Claimed {
+    pub(crate) fn claimed(&self) -> &ClaimedJob {
         &self.0.claimed
     }
 
@@ -411,9 +411,9 @@ impl Cx {
         // Calling steps requires a context. A task that the handler spawned holds a copy of its own.
         let has_copies = || Arc::strong_count(&self.0) > self.0.holders.load(Ordering::Relaxed);
         match self.0.order.poll(context, poll, has_copies) {
-            Polled::Ready(ended) => Poll::Ready(ended),
-            Polled::Pending => Poll::Pending,
-            Polled::Parks(mut awaited) => {
+            HandlerPoll::Ready(ended) => Poll::Ready(ended),
+            HandlerPoll::Pending => Poll::Pending,
+            HandlerPoll::Parks(mut awaited) => {
                 // Taken now, because a blocking handler is gone before its result is examined.
                 *lock(&self.0.unplaced) = self.0.order.beside_each_other();
                 let now = self.now();
@@ -442,8 +442,8 @@ impl Cx {
     }
 
     /// See [`Order::hurry`].
-    pub(crate) async fn hurry(&self) -> Infallible {
-        self.0.order.hurry(|| self.now()).await
+    pub(crate) async fn watch_waits(&self) -> Infallible {
+        self.0.order.watch_waits(|| self.now()).await
     }
 
     /// Records a call of a step, for tests.

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use batch::Batched;
-pub use batch::{BatchHandler, BatchOptions, Ended, ExtractAll, Outcomes};
+pub(crate) use batch::BatchedHandler;
+pub use batch::{BatchHandler, BatchOptions, BatchResult, ExtractAll, Outcomes};
 
 use crate::client::Job;
 use crate::context::{Cx, ParkUnwind};

@@ -1,20 +1,32 @@
 //! The entry point to durable state. [`Store`] validates requests, passes them to an engine, waits for the result and
 //! wakes the waiters of whatever changed. The embedded client, workers, the server and the command line all use it.
 
+#[doc(hidden)]
 pub mod claim_order;
+#[doc(hidden)]
 pub mod command;
+#[doc(hidden)]
 pub mod documents;
 pub mod engine;
 pub mod engines;
+#[doc(hidden)]
 pub mod environment;
+#[doc(hidden)]
 pub mod filter;
+#[doc(hidden)]
 pub mod methods;
+#[doc(hidden)]
 pub mod metrics;
 pub mod move_store;
+#[doc(hidden)]
 pub mod notify;
+#[doc(hidden)]
 pub mod query;
+#[doc(hidden)]
 pub mod read_source;
+#[doc(hidden)]
 pub mod schema;
+#[doc(hidden)]
 pub mod tx;
 pub mod verify;
 #[cfg(feature = "api")]
@@ -23,6 +35,66 @@ pub mod wire;
 
 use std::path::Path;
 pub use windlass_core::caller;
+
+pub use claim_order::ClaimOrder;
+pub use command::actions::{ActionReport, ActionRequest, Patch, Suspend};
+pub use command::alert::evaluate::AlertReport;
+pub use command::attempt_writes::{AttemptWrite, JobWrites, JobWritesResult, LeaseRef, LogLine, StepTime};
+pub use command::bulk::{BulkAction, BulkCursor, BulkReport};
+pub use command::children::{NewGroup, SpawnOptions, SpawnReport};
+pub use command::claim::{Checkpoint, ClaimAnswer, ClaimRequest, ClaimedJob};
+pub use command::finish::{Finish, Outcome, Park, Report};
+pub use command::generation::NewGeneration;
+pub use command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
+pub use command::key::NewKey;
+pub use command::maintenance::audit_chain::SealReport;
+pub use command::maintenance::retention::RetentionSet;
+pub use command::maintenance::roll_up::RollUpReport;
+pub use command::maintenance::{PruneReport, TickReport};
+pub use command::pause::{Pause, PauseTarget};
+pub use command::precondition::{ActOptions, IfMatch};
+pub use command::redrive::Redrive;
+pub use command::settings::{Settings, SettingsReport};
+pub use command::submit::{Receipt, SubmitOptions};
+pub use command::worker::NewWorker;
+pub use documents::alerts::{Alert, AlertPause, AlertRef, PauseAlert, PutAlert};
+pub use documents::attempt::AttemptRecord;
+pub use documents::config::{
+    Config, NamesMax, PauseMode, PauseRecord, PauseScope, PushTargets, Resumption, Worker,
+};
+pub use documents::counters::{Counts, LimitScope, StateCounts};
+pub use documents::error_stats::{ErrorCount, ErrorStats};
+pub use documents::history::{Gauge, HistorySubject, Point};
+pub use documents::latency::{Exemplar, Exemplars, LatencyHistogram};
+pub use documents::minute_stats::{DueRate, Minute, Rates};
+pub use documents::schedules::{
+    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule,
+    SchedulePause, ScheduleRef,
+};
+pub use documents::webhook::WebhookSecret;
+pub use environment::{Environment, FileCheck, StoreOptions, TicketOptions};
+pub use filter::{Filter, Order, Scan, SearchResult};
+pub use methods::auth::{ApiKey, CreatedKey, KeyCache};
+#[cfg(feature = "sqlite")]
+pub use methods::restore::{RestoreReport, Restoring, restore};
+pub use metrics::deliveries::{Deliveries, DeliveryKind, DeliveryOutcome};
+pub use metrics::{Fallback, Histogram, HistogramReading, Metrics};
+pub use notify::events::EventFeed;
+pub use notify::feed::{Change, Feed};
+pub use query::audit::RecordPage;
+pub use query::explain::Reason;
+pub use query::history::{History, HistoryRequest};
+pub use query::job_details::{
+    Attempt, ChildPage, ChildQuery, ChildResult, DecidedGroup, Group, JobResult, Neighbours,
+};
+pub use query::job_types::TypeInfo;
+pub use query::known::{KnownNames, ObjectName};
+pub use query::list::{CountResult, Cursor, ListRequest, Page, WorkerLoad};
+pub use query::queues::QueueInfo;
+pub use query::snapshot::Snapshot;
+pub use query::stats::{ByState, OmittedCounts, Stats};
+pub use query::stream::{StreamChunk, StreamPage};
+pub use schema::Schema;
 
 use std::sync::Arc;
 
@@ -33,7 +105,6 @@ use crate::clock::Deadline;
 use crate::error::{OpenError, StoreError};
 use caller::Caller;
 use engine::Engine;
-use environment::{Environment, StoreOptions};
 use read_source::ReadSource;
 use tx::read_tx::ReadTx;
 use tx::request::{Command, IsStoreError, Kind, Query};
@@ -83,7 +154,7 @@ impl Store {
     /// ```
     /// use windlass::error::OpenError;
     /// use windlass::store::engines::memory::MemoryEngine;
-    /// use windlass::store::environment::{Environment, StoreOptions};
+    /// use windlass::store::{Environment, StoreOptions};
     /// use windlass::{Client, Store};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {

@@ -31,7 +31,8 @@ use crate::client::{Client, Job};
 use crate::context::{CancelReason, Crash, CrashPoint, Cx, RunOptions, StepLog, StepMode};
 use crate::error::{FieldProblem, Invalid, WorkError};
 use crate::handler::{
-    AnyHandler, BatchHandler, BatchOptions, Batched, Blocking, Handler, HandlerFuture, States, Typed, Untyped,
+    AnyHandler, BatchHandler, BatchOptions, BatchedHandler, Blocking, Handler, HandlerFuture, States, Typed,
+    Untyped,
 };
 use crate::job::{Failure, JobType, QueueName, WorkerId};
 use crate::limits;
@@ -163,7 +164,7 @@ impl Worker {
         if let Err(invalid) = options.check() {
             self.invalid = Some(invalid);
         }
-        self.insert(J::TYPE, Arc::new(Batched::<_, J, Args>::new(handler, options)))
+        self.insert(J::TYPE, Arc::new(BatchedHandler::<_, J, Args>::new(handler, options)))
     }
 
     /// Runs jobs of every type that has no other handler; type and payload are in the context. The worker then claims

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass::clock::Timestamp;
 use windlass::error::StoreError;
+use windlass::store::Environment;
 use windlass::store::engine::{ConnectionCache, Engine, ReadTask, ReadTx, WriteTask, group_commit};
-use windlass::store::environment::Environment;
 
 use tables::Tables;
 

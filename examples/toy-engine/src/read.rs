@@ -12,7 +12,7 @@ use windlass::store::engine::{
     EngineResult, Graph, JobData, JobDataQuery, JobDataTable, JobTable, Key, KeyHolder, Keys, LaneCursor,
     Read, ReadyIndex, RecordQuery, SequenceNumbers, Side,
 };
-use windlass::store::filter::{Found, Order, Scan};
+use windlass::store::{Order, Scan, SearchResult};
 
 use crate::tables::{Row, Tables};
 
@@ -30,7 +30,7 @@ impl JobTable for Tables {
     }
 
     /// Reads every job: `reach` is for databases where that takes long.
-    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
+    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<SearchResult> {
         let is_wanted = |row: &&Arc<Row>| scan.filter.matches(&row.job, &row.spec) && scan.is_after(&row.job);
         let mut jobs: Vec<&JobRecord> = self.jobs.values().filter(is_wanted).map(|row| &row.job).collect();
         match scan.order {
@@ -38,7 +38,7 @@ impl JobTable for Tables {
             Order::Newest => jobs.reverse(),
             Order::Claim => jobs.sort_by_key(|job| ClaimOrder::of(job)),
         }
-        Ok(Found { jobs: jobs.into_iter().take(scan.limit).cloned().collect(), stopped: None })
+        Ok(SearchResult { jobs: jobs.into_iter().take(scan.limit).cloned().collect(), stopped: None })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use windlass::Store;
-use windlass::store::environment::Environment;
+use windlass::store::Environment;
 use windlass_toy_engine::ToyEngine;
 
 fn open(env: Environment) -> Store {

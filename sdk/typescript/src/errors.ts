@@ -1,4 +1,4 @@
-/** Errors: those that handlers throw to say what becomes of the job, and those that callers get. */
+/** Errors: those that handlers throw to say how the job continues, and those that callers get. */
 
 import { type Duration, toMillis, toText } from "./duration.js";
 

@@ -1,4 +1,4 @@
-/** Leases: how often they are renewed, and what becomes of attempts that lost theirs or are told to stop. */
+/** Leases: how often they are renewed, and how attempts end that lost theirs or are told to stop. */
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";

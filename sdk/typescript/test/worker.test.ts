@@ -117,7 +117,7 @@ describe("worker", { concurrency: 8 }, () => {
     await assert.rejects(unlucky.result({ timeout: "60s" }), isFailed("failed", { code: "result_unwritable" }));
   });
 
-  test("errors decide what becomes of the job", async (t) => {
+  test("errors decide how the job continues", async (t) => {
     const { client } = await server(t);
     class Declined extends Error {}
     const fails = defineJob<string, number>("fails", { retry: { maxAttempts: 2, initialDelay: "1ms" } });

@@ -8,11 +8,11 @@ use windlass_core::clock::Timestamp;
 /// A clock of this process that is adjusted by every response of the server.
 pub struct ServerClock {
     own: Box<dyn Fn() -> Timestamp + Send + Sync>,
-    known: Mutex<Known>,
+    known: Mutex<Estimate>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Estimate {
     /// Milliseconds by which the server's clock is ahead.
     ahead: i64,
     /// The server's time in the response that was taken last.
@@ -23,7 +23,7 @@ struct Known {
 
 /// Which responses had been taken when a request was sent.
 #[derive(Clone, Copy)]
-pub(super) struct Sent(u64);
+pub(super) struct RequestMark(u64);
 
 impl ServerClock {
     /// A clock that shows what `own` returns until the first response.
@@ -38,8 +38,8 @@ impl ServerClock {
     }
 
     /// Called when a request is sent.
-    pub(super) fn sent(&self) -> Sent {
-        Sent(self.known().taken)
+    pub(super) fn sent(&self) -> RequestMark {
+        RequestMark(self.known().taken)
     }
 
     /// Adjusts to the server's time in the response to a request.
@@ -47,16 +47,17 @@ impl ServerClock {
     /// Responses overtake each other: one that was written before another that came first would set the clock back, and a
     /// sleep that has ended would begin to wait again. It is left out if it shows an earlier time than one that was taken
     /// since its request. Requests sent later are believed in any case, so that a restored server is.
-    pub(super) fn update(&self, now: Timestamp, sent: Sent) {
+    pub(super) fn update(&self, now: Timestamp, sent: RequestMark) {
         let own = (self.own)();
         let mut known = self.known();
         if known.taken != sent.0 && known.shown.is_some_and(|shown| now < shown) {
             return;
         }
-        *known = Known { ahead: now.as_millis() - own.as_millis(), shown: Some(now), taken: known.taken + 1 };
+        *known =
+            Estimate { ahead: now.as_millis() - own.as_millis(), shown: Some(now), taken: known.taken + 1 };
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, Estimate> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

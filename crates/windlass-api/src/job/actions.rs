@@ -33,7 +33,7 @@ pub struct SuspendBody {
     pub reason: Option<String>,
     /// What happens to a running attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<SuspendWord>,
+    pub mode: Option<SuspendParam>,
     /// When the job resumes automatically: a duration or a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
@@ -44,28 +44,29 @@ pub struct SuspendBody {
 #[schemars(rename = "SuspendMode")]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for what it is")]
-pub enum SuspendWord {
+#[non_exhaustive]
+pub enum SuspendParam {
     IdleOnly,
     Graceful,
     Aggressive,
 }
 
-impl From<SuspendWord> for SuspendMode {
-    fn from(word: SuspendWord) -> SuspendMode {
+impl From<SuspendParam> for SuspendMode {
+    fn from(word: SuspendParam) -> SuspendMode {
         match word {
-            SuspendWord::IdleOnly => SuspendMode::IdleOnly,
-            SuspendWord::Graceful => SuspendMode::Graceful,
-            SuspendWord::Aggressive => SuspendMode::Aggressive,
+            SuspendParam::IdleOnly => SuspendMode::IdleOnly,
+            SuspendParam::Graceful => SuspendMode::Graceful,
+            SuspendParam::Aggressive => SuspendMode::Aggressive,
         }
     }
 }
 
-impl From<SuspendMode> for SuspendWord {
-    fn from(mode: SuspendMode) -> SuspendWord {
+impl From<SuspendMode> for SuspendParam {
+    fn from(mode: SuspendMode) -> SuspendParam {
         match mode {
-            SuspendMode::IdleOnly => SuspendWord::IdleOnly,
-            SuspendMode::Graceful => SuspendWord::Graceful,
-            SuspendMode::Aggressive => SuspendWord::Aggressive,
+            SuspendMode::IdleOnly => SuspendParam::IdleOnly,
+            SuspendMode::Graceful => SuspendParam::Graceful,
+            SuspendMode::Aggressive => SuspendParam::Aggressive,
         }
     }
 }
@@ -175,7 +176,7 @@ pub struct SignalBody {
 /// The stored signal.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SignalReceipt")]
-pub struct SignalTaken {
+pub struct SignalReceipt {
     /// Id of the job.
     pub id: Text<JobId>,
     /// Name of the signal.
@@ -201,7 +202,7 @@ pub struct BulkBody {
     pub reason: Option<String>,
     /// What happens to running attempts, for the action `suspend`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<SuspendWord>,
+    pub mode: Option<SuspendParam>,
     /// Only count the matching jobs.
     #[serde(default, deserialize_with = "crate::json::null_as_default")]
     pub dry_run: bool,

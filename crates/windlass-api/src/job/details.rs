@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::job::{
-    AttemptOutcome, Decided, GroupStrategy, JobId, JobRecord, JobState, JobType, WorkerId,
+    AttemptOutcome, GroupDecision, GroupStrategy, JobId, JobRecord, JobState, JobType, WorkerId,
 };
 
 use crate::job::{JobError, Why};
@@ -194,7 +194,7 @@ pub struct Group {
     pub completed: u32,
     /// `well` or `badly` once it is decided.
     #[schemars(with = "Option<String>")]
-    pub decided: Option<Decided>,
+    pub decided: Option<GroupDecision>,
 }
 
 /// Related jobs: dependencies, parents and children.

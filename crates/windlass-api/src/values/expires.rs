@@ -16,6 +16,7 @@ use crate::time::{Moment, Span};
 /// A duration from now, or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Expiry {
     /// Duration from now.
     After(Span),

@@ -72,6 +72,6 @@ where
 /// Whether an action changed anything, beside the object it returns.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Changed {
+pub(crate) struct ChangeFlag {
     pub(crate) changed: bool,
 }

@@ -1,4 +1,4 @@
-//! W11: the dashboard with many jobs: the time and size of each page, and the effect of ten open dashboards on claims.
+//! The dashboard with many jobs: the time and size of each page, and the effect of ten open dashboards on claims.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ async fn page(target: &BenchServer, path: &str, rounds: usize) -> anyhow::Result
         link.exchange(&request).await?;
         times.push(one.elapsed());
     }
-    Ok(Figure::new("W11", format!("GET {path}")).times(Times::of(times)).bytes(bytes.into()))
+    Ok(Figure::new("pages", format!("GET {path}")).times(Times::of(times)).bytes(bytes.into()))
 }
 
 /// Claims alone and with open dashboards, alternating.
@@ -166,7 +166,7 @@ async fn claims(
     }
     bench.close().await?;
     let what = format!("claim(100) + finish over HTTP, {OPEN} dashboards open");
-    Ok(Figure::new("W11", what).rate(median(beside)).beside(Some(median(alone))))
+    Ok(Figure::new("pages", what).rate(median(beside)).beside(Some(median(alone))))
 }
 
 fn median(mut rates: Vec<f64>) -> f64 {

@@ -28,7 +28,7 @@ fn submission(payload: usize) -> Value {
     json!({"type": windlass::bench::NOTHING, "queue": QUEUE, "payload": {"data": "x".repeat(payload.saturating_sub(11))}})
 }
 
-/// W1: one job per request, 32 connections, while single jobs are read.
+/// One job per request, 32 connections, while single jobs are read.
 pub(super) async fn singles(
     target: &BenchServer,
     time: Duration,
@@ -64,10 +64,10 @@ pub(super) async fn singles(
     }
     let submitted = rate(times.len(), watch.elapsed());
     Ok(vec![
-        Figure::new("W1", format!("submit one by one, {CALLERS} connections"))
+        Figure::new("submit", format!("submit one by one, {CALLERS} connections"))
             .rate(submitted)
             .times(Times::of(times)),
-        Figure::new("W1", "GET /jobs/{id} under that load").times(Times::of(looked?)),
+        Figure::new("submit", "GET /jobs/{id} under that load").times(Times::of(looked?)),
     ])
 }
 
@@ -83,7 +83,7 @@ async fn read_jobs(target: &BenchServer, job: &str, is_over: &AtomicBool) -> any
     Ok(times)
 }
 
-/// W2: a thousand jobs per request.
+/// A thousand jobs per request.
 pub(super) async fn batches(target: &BenchServer, jobs: usize, payload: usize) -> anyhow::Result<Figure> {
     let body = json!({"jobs": vec![submission(payload); BATCH]});
     let request: Arc<[u8]> = target.request("POST", "/api/v1/jobs/batch", &serde_json::to_vec(&body)?).into();
@@ -99,7 +99,7 @@ pub(super) async fn batches(target: &BenchServer, jobs: usize, payload: usize) -
         caller??;
     }
     let submitted = rate(batches * BATCH, watch.elapsed());
-    Ok(Figure::new("W2", format!("submit in batches of {BATCH}, {BATCH_CALLERS} connections"))
+    Ok(Figure::new("batch", format!("submit in batches of {BATCH}, {BATCH_CALLERS} connections"))
         .rate(submitted))
 }
 

@@ -1,4 +1,4 @@
-//! W10: resources of a server with a thousand idle event streams and a thousand waiting workers.
+//! Resources of a server with a thousand idle event streams and a thousand waiting workers.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ const PARKED: &str = "60s";
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Resources a process has used so far, from its metrics.
-struct Used {
+struct Usage {
     cpu_seconds: f64,
     resident_bytes: f64,
 }
 
-async fn used(target: &BenchServer) -> anyhow::Result<Used> {
+async fn used(target: &BenchServer) -> anyhow::Result<Usage> {
     let metrics = target.text("/metrics").await?;
     let value = |name: &str| {
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|value| value.trim().parse::<f64>().ok())
             .with_context(|| format!("the server does not report {name}: is it older than this program?"))
     };
-    Ok(Used {
+    Ok(Usage {
         cpu_seconds: value("process_cpu_seconds_total")?,
         resident_bytes: value("process_resident_memory_bytes")?,
     })
@@ -64,9 +64,9 @@ pub(super) async fn idle(target: &BenchServer, time: Duration) -> anyhow::Result
     let percent = (after.cpu_seconds - before.cpu_seconds) / time.as_secs_f64() * 100.0;
     let what = format!("{CLIENTS} idle event streams and {CLIENTS} parked claims");
     Ok(vec![
-        Figure::new("W10", what.clone()).percent(percent),
-        Figure::new("W10", format!("{what}, memory")).bytes(after.resident_bytes),
-        Figure::new("W10", "memory before them").bytes(alone.resident_bytes),
+        Figure::new("idle", what.clone()).percent(percent),
+        Figure::new("idle", format!("{what}, memory")).bytes(after.resident_bytes),
+        Figure::new("idle", "memory before them").bytes(alone.resident_bytes),
     ])
 }
 

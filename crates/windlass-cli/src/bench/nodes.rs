@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass::bench::endpoint::Endpoint;
-use windlass::bench::node::{Coordinator, Measured};
+use windlass::bench::node::{CallTimes, Coordinator};
 use windlass::bench::{Figure, Times};
 
 pub(crate) use self::child::be_a_node;
@@ -152,7 +152,7 @@ impl Combination<'_> {
         self.submit(&mut nodes, tell).await?;
         let drained = self.drain(&mut nodes, &coordinator).await?;
         let what = format!("drained through handlers that do nothing, {SLOTS} at once in each");
-        tell(Figure::new("W3", what).rate(drained).beside(*first_drain));
+        tell(Figure::new("drain", what).rate(drained).beside(*first_drain));
         first_drain.get_or_insert(drained);
         self.pick_up(&mut nodes, &coordinator, tell).await?;
         nodes.end().await?;
@@ -167,12 +167,12 @@ impl Combination<'_> {
         nodes.go().await?;
         let (inserted, inserts) = sum(&nodes.measured(time).await?);
         let what = format!("plain INSERT one by one, {CALLERS} connections each");
-        tell(Figure::new("W1", what).rate(inserted).times(inserts));
+        tell(Figure::new("submit", what).rate(inserted).times(inserts));
         nodes.order(|_| Order::Submit { time }).await?;
         nodes.go().await?;
         let (submitted, submits) = sum(&nodes.measured(time).await?);
         let what = format!("submit one by one, {CALLERS} callers each, beside plain INSERT");
-        tell(Figure::new("W1", what).rate(submitted).times(submits).beside(Some(inserted)));
+        tell(Figure::new("submit", what).rate(submitted).times(submits).beside(Some(inserted)));
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl Combination<'_> {
         within(coordinator.await_pings()).await?;
         let (_, picked_up) = sum(&nodes.stop().await?);
         let what = "pick-up by idle workers of all nodes: submit on one to handler";
-        tell(Figure::new("W4", what).times(picked_up));
+        tell(Figure::new("pick-up", what).times(picked_up));
         Ok(())
     }
 
@@ -226,7 +226,7 @@ async fn within(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 }
 
 /// The rate of all nodes together, and the times of all.
-fn sum(measured: &[Measured]) -> (f64, Times) {
-    let rate = measured.iter().map(Measured::rate).sum();
-    (rate, Times::of(measured.iter().flat_map(Measured::times).collect()))
+fn sum(measured: &[CallTimes]) -> (f64, Times) {
+    let rate = measured.iter().map(CallTimes::rate).sum();
+    (rate, Times::of(measured.iter().flat_map(CallTimes::times).collect()))
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod alerts;
 pub(crate) mod audit;
-pub(crate) mod audit_list;
 pub(crate) mod context;
 pub(crate) mod gate;
 pub(crate) mod keys;
@@ -15,6 +14,7 @@ pub(crate) mod schedules;
 pub(crate) mod settings;
 pub(crate) mod stats;
 pub(crate) mod status;
+pub(crate) mod tenant_object;
 pub(crate) mod tenants;
 pub(crate) mod tickets;
 pub(crate) mod types;

@@ -13,7 +13,7 @@ use crate::limits::{FOLLOW_PAUSE, FOLLOW_TRIES_MAX, JOB_POLL_INTERVAL, JOB_WAIT}
 const CUT_PAUSE: Duration = Duration::from_millis(250);
 
 /// A stream of events that reconnects.
-pub(crate) struct Followed<'a> {
+pub(crate) struct ReconnectingStream<'a> {
     client: &'a ServerClient,
     call: Call,
     stream: SseStream,
@@ -21,11 +21,14 @@ pub(crate) struct Followed<'a> {
     last: Option<u64>,
 }
 
-impl<'a> Followed<'a> {
+impl<'a> ReconnectingStream<'a> {
     /// Follows the events of this request, from now on.
-    pub(crate) async fn open(client: &'a ServerClient, call: Call) -> Result<Followed<'a>, Failure> {
+    pub(crate) async fn open(
+        client: &'a ServerClient,
+        call: Call,
+    ) -> Result<ReconnectingStream<'a>, Failure> {
         let stream = client.stream(call.clone()).await?;
-        Ok(Followed { client, call, stream, last: None })
+        Ok(ReconnectingStream { client, call, stream, last: None })
     }
 
     /// Skips events up to this number, which were read another way.
@@ -124,14 +127,14 @@ pub(crate) struct JobEventStream<'a> {
     client: &'a ServerClient,
     id: &'a str,
     /// None if the server has no stream available.
-    events: Option<Followed<'a>>,
+    events: Option<ReconnectingStream<'a>>,
     patience: RetryDeadline,
 }
 
 impl<'a> JobEventStream<'a> {
     /// Starts to receive changes. Call it before the first read of the job, so that no change is missed in between.
     pub(crate) async fn open(client: &'a ServerClient, id: &'a str) -> Result<JobEventStream<'a>, Failure> {
-        let events = match Followed::open(client, Call::get(&["events"]).query("job", id)).await {
+        let events = match ReconnectingStream::open(client, Call::get(&["events"]).query("job", id)).await {
             Ok(events) => Some(events),
             // Too many streams are open, or a proxy does not support them.
             Err(Failure::Refused(refusal)) if is_passing(&refusal) => None,

@@ -221,7 +221,7 @@ impl Screen {
     /// The queues that match the filter.
     pub(super) fn shown_queues(&self) -> Vec<&Queue> {
         let mut queues: Vec<&Queue> =
-            self.queues.iter().filter(|queue| self.lets_through(&[queue.name.0.as_str()])).collect();
+            self.queues.iter().filter(|queue| self.matches_filter(&[queue.name.0.as_str()])).collect();
         if let Some(sorting) = self.sorting(Pane::Queues) {
             sorting.apply(&mut queues, |queue| sort::of_queue(self, queue, sorting.column));
         }
@@ -252,7 +252,7 @@ impl Screen {
         let mut rows = rows::rows(self, pane);
         rows.retain(|row| {
             let texts: Vec<&str> = row.cells.iter().map(|cell| cell.text.as_str()).collect();
-            self.lets_through(&texts)
+            self.matches_filter(&texts)
         });
         if let Some(sorting) = self.sorting(pane) {
             sorting.apply(&mut rows, |row| row.cells[sorting.column].value.clone());
@@ -288,7 +288,7 @@ impl Screen {
 
     fn matches(&self, job: &Job) -> bool {
         let message = job.error.as_ref().map_or("", |error| error.message.as_str());
-        self.lets_through(&[
+        self.matches_filter(&[
             &job.id.to_string(),
             job.r#type.0.as_str(),
             job.queue.0.as_str(),
@@ -299,7 +299,7 @@ impl Screen {
     }
 
     /// Whether every word of the filter is in one of the texts.
-    fn lets_through(&self, texts: &[&str]) -> bool {
+    fn matches_filter(&self, texts: &[&str]) -> bool {
         let texts: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
         self.filter.to_lowercase().split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
     }

@@ -54,7 +54,7 @@ pub(super) enum Update {
 
 /// What the screen shows: some data is read only while it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Shown {
+struct Visible {
     pane: Pane,
     history: Option<HistoryOf>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Feed {
     hurry: watch::Sender<u64>,
     tasks: JoinSet<()>,
     /// What is shown.
-    shown: watch::Sender<Shown>,
+    shown: watch::Sender<Visible>,
 }
 
 impl Feed {
@@ -78,16 +78,16 @@ impl Feed {
         let (failed, failures) = mpsc::channel(TOP_EVENTS_BUFFERED);
         let hurry = watch::Sender::new(0);
         let mut tasks = JoinSet::new();
-        let shown = watch::Sender::new(Shown { pane: Pane::Queues, history: None });
+        let shown = watch::Sender::new(Visible { pane: Pane::Queues, history: None });
         let steering = (hurry.subscribe(), shown.subscribe());
         tasks.spawn(poll(client.clone(), failures, steering, sender.clone()));
-        tasks.spawn(hear_of_failures(client.clone(), failed));
+        tasks.spawn(watch_failures(client.clone(), failed));
         Feed { client, updates, sender, hurry, tasks, shown }
     }
 
     /// Tells what is shown; data that is read only while it is shown is read at once.
     pub(super) fn watch(&self, screen: &Screen) {
-        let now = Shown { pane: screen.pane, history: screen.history_wanted() };
+        let now = Visible { pane: screen.pane, history: screen.history_wanted() };
         let mut is_urgent = false;
         self.shown.send_if_modified(|shown| {
             let is_new_list = shown.pane != now.pane && [Pane::Types, Pane::Schedules].contains(&now.pane);
@@ -137,7 +137,7 @@ async fn carry(client: &ServerClient, order: &Command) -> Update {
         Verb::RetryAll => return retry_all(client, order).await,
         Verb::Trigger => client.ask(order.call()).await.map(|job: Job| order.done(true, &job.id.to_string())),
         Verb::Pause(_) | Verb::Resume(_) => {
-            client.ask(order.call()).await.map(|acted: Changed| order.done(acted.changed, ""))
+            client.ask(order.call()).await.map(|acted: ChangeFlag| order.done(acted.changed, ""))
         }
         Verb::PauseQueue | Verb::ResumeQueue => {
             client.ask(order.call()).await.map(|acted: ActedQueue| order.done(acted.changed, ""))
@@ -155,7 +155,7 @@ async fn carry(client: &ServerClient, order: &Command) -> Update {
 
 /// The part of an answer that every action has.
 #[derive(Deserialize)]
-struct Changed {
+struct ChangeFlag {
     #[serde(default = "yes")]
     changed: bool,
 }
@@ -261,14 +261,14 @@ async fn read_job(client: &ServerClient, id: &str) -> Result<JobDetails, Failure
 async fn poll(
     client: Arc<ServerClient>,
     mut failures: mpsc::Receiver<String>,
-    (mut hurry, shown): (watch::Receiver<u64>, watch::Receiver<Shown>),
+    (mut hurry, shown): (watch::Receiver<u64>, watch::Receiver<Visible>),
     updates: mpsc::Sender<Update>,
 ) {
     let mut recent = RecentFailures::default();
     let mut stored = StoredHistory::default();
     let mut pause = TOP_POLL_INTERVAL;
     loop {
-        let Shown { pane, history } = shown.borrow().clone();
+        let Visible { pane, history } = shown.borrow().clone();
         let told = match read_snapshot(&client, pane).await {
             Ok(mut snapshot) => {
                 pause = TOP_POLL_INTERVAL;
@@ -356,7 +356,7 @@ const FAILURE_EVENTS: &str =
     "job.lifecycle.failed,job.lifecycle.exhausted,job.lifecycle.expired,job.lifecycle.redriven";
 
 /// Listens for failures for as long as the server responds.
-async fn hear_of_failures(client: Arc<ServerClient>, failed: mpsc::Sender<String>) {
+async fn watch_failures(client: Arc<ServerClient>, failed: mpsc::Sender<String>) {
     loop {
         if let Ok(mut events) = client.stream(Call::get(&["events"]).query("event", FAILURE_EVENTS)).await {
             while let Ok(Some(event)) = events.next().await {

@@ -9,7 +9,7 @@ use windlass_api::stats::Stats;
 const SECONDS_MAX: usize = 240;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Counted {
+pub(super) struct Totals {
     pub(super) submitted: f64,
     pub(super) completed: f64,
     /// Attempts that failed.
@@ -17,13 +17,13 @@ pub(super) struct Counted {
 }
 
 /// Selects one number of the counts.
-pub(super) type Reading = fn(&Counted) -> f64;
+pub(super) type Reading = fn(&Totals) -> f64;
 
 /// Rates of the last minutes and the last hour.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
-    last: Option<(Timestamp, BTreeMap<i64, Counted>)>,
-    seconds: VecDeque<Counted>,
+    last: Option<(Timestamp, BTreeMap<i64, Totals>)>,
+    seconds: VecDeque<Totals>,
 }
 
 #[allow(clippy::cast_precision_loss, reason = "drawings need no more precision")]
@@ -34,12 +34,12 @@ fn real(number: u64) -> f64 {
 impl Rates {
     /// Records the current counts.
     pub(super) fn record(&mut self, stats: &Stats, now: Timestamp) {
-        let minutes: BTreeMap<i64, Counted> = stats
+        let minutes: BTreeMap<i64, Totals> = stats
             .minutes
             .iter()
             .map(|minute| {
                 let rates = &minute.rates;
-                let counted = Counted {
+                let counted = Totals {
                     submitted: real(rates.submitted),
                     completed: real(rates.completed),
                     failed: real(rates.failed_attempts()),
@@ -59,7 +59,7 @@ impl Rates {
                     .sum();
                 ((now - then) / elapsed).max(0.0)
             };
-            self.seconds.push_back(Counted {
+            self.seconds.push_back(Totals {
                 submitted: grown(|counted| counted.submitted),
                 completed: grown(|counted| counted.completed),
                 failed: grown(|counted| counted.failed),

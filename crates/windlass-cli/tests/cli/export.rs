@@ -135,7 +135,7 @@ async fn a_part_of_an_id_is_enough_for_every_command() {
     assert!(site.run(&["redrive", &parts[0]]).await.well().contains(&id));
     site.run(&["cancel", "--type", "b", "--yes"]).await.well();
     assert!(site.run(&["delete", &parts[0]]).await.well().contains(&id));
-    // A parent that does not exist is no filter that matches everything.
+    // A parent that does not exist is not a filter that matches everything.
     let said = site.run(&["cancel", "--parent", "ffffffff", "--yes"]).await;
     assert_eq!(said.code, 3, "{said:?}");
     site.served.stop().await;

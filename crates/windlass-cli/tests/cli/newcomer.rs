@@ -47,7 +47,7 @@ async fn the_status_names_what_needs_attention_and_what_helps() {
     assert!(calm.code == 0 && calm.out.contains("nothing needs attention"), "{calm:?}");
     let alert = ["alerts", "set", "late", "--on", "dead_letters", "--more-than", "0", "--within", "1h"];
     site.run(&[&alert[..], &["--to", "https://example.com/"]].concat()).await.well();
-    assert_eq!(site.run(&["status"]).await.code, 0, "an alert that does not fire is no concern");
+    assert_eq!(site.run(&["status"]).await.code, 0, "an alert that does not fire needs no attention");
     site.submit(&["mail"]).await;
     let said = site.run(&["doctor"]).await;
     assert!(said.code == 1 && said.out.contains("windlass work TYPE --queue default -- PROGRAM"), "{said:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::job::{NewJob, WorkerId};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::documents::config::{BudgetPeriod, TenantSettings};
 
@@ -29,7 +29,7 @@ fn theirs() -> NewJob {
     NewJob { tenant: Some(tenant("acme")), ..new_job("ask") }
 }
 
-async fn complete_for(t: &Fixture, worker: WorkerId, claimed: &Claimed, cents: i64) {
+async fn complete_for(t: &Fixture, worker: WorkerId, claimed: &ClaimedJob, cents: i64) {
     let outcome = Outcome::Completed { result: None };
     let report = Report { cost_cents: cents, ..Report::new(claimed.job.id, claimed.job.fence, outcome) };
     let answers = t.store.finish(&t.me, worker, vec![report]).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, SuspendMode, WorkerId};
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Outcome, Park};
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::documents::config::{PauseMode, QueueSettings, TenantSettings, TypeSettings};
@@ -178,7 +178,7 @@ const WAYS: [&str; 13] = [
     "timeout", "lifetime", "leave",
 ];
 
-pub(crate) async fn stop(t: &Fixture, way: &str, worker: WorkerId, claimed: &Claimed) {
+pub(crate) async fn stop(t: &Fixture, way: &str, worker: WorkerId, claimed: &ClaimedJob) {
     let id = claimed.job.id;
     let outcome = match way {
         "complete" => Outcome::Completed { result: None },
@@ -195,7 +195,7 @@ pub(crate) async fn stop(t: &Fixture, way: &str, worker: WorkerId, claimed: &Cla
     }
 }
 
-async fn stop_from_outside(t: &Fixture, way: &str, worker: WorkerId, claimed: &Claimed) {
+async fn stop_from_outside(t: &Fixture, way: &str, worker: WorkerId, claimed: &ClaimedJob) {
     let id = claimed.job.id;
     match way {
         "spawn" => {

@@ -12,7 +12,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::worker::NewWorker;
@@ -178,7 +178,7 @@ async fn every_loss_of_a_lease_makes_the_fence_stale(t: &Fixture) {
 
 /// Model: counters-and-fences, leases-and-heartbeats, one-lease-at-a-time
 async fn a_returning_worker_writes_nothing(t: &Fixture) {
-    type Call = for<'a> fn(&'a Fixture, Claimed) -> futures::Call<'a>;
+    type Call = for<'a> fn(&'a Fixture, ClaimedJob) -> futures::Call<'a>;
     let calls: [Call; 2] = [futures::note, futures::spawn];
     for call in calls {
         let (_, claimed) = t.running(new_job("email.send")).await;
@@ -198,15 +198,15 @@ mod futures {
     use std::future::Future;
     use std::pin::Pin;
 
-    use super::{Claimed, Fixture, WorkError, group, lease_ref, notes};
+    use super::{ClaimedJob, Fixture, WorkError, group, lease_ref, notes};
 
     pub(super) type Call<'a> = Pin<Box<dyn Future<Output = Option<WorkError>> + 'a>>;
 
-    pub(super) fn note(t: &Fixture, claimed: Claimed) -> Call<'_> {
+    pub(super) fn note(t: &Fixture, claimed: ClaimedJob) -> Call<'_> {
         Box::pin(async move { t.store.record(&t.me, lease_ref(&claimed), notes()).await.err() })
     }
 
-    pub(super) fn spawn(t: &Fixture, claimed: Claimed) -> Call<'_> {
+    pub(super) fn spawn(t: &Fixture, claimed: ClaimedJob) -> Call<'_> {
         Box::pin(async move { t.store.spawn(&t.me, lease_ref(&claimed), group()).await.err() })
     }
 }
@@ -218,7 +218,7 @@ async fn one_stale_report_does_not_touch_the_others(t: &Fixture) {
     let claimed = t.claim(worker, 3).await;
     t.cancel(claimed[1].job.id).await;
     let done = |n: usize| {
-        let Claimed { job, .. } = &claimed[n];
+        let ClaimedJob { job, .. } = &claimed[n];
         Report::new(job.id, job.fence, Outcome::Completed { result: None })
     };
     let unknown = Report::new(JobId::new(t.now(), 7), Fence(1), Outcome::Released);

@@ -10,7 +10,7 @@ use windlass::entropy::Entropy;
 use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings};
@@ -87,7 +87,7 @@ async fn work(store: Store, clock: Arc<ManualClock>, random: Entropy) {
     }
 }
 
-fn report(random: &Entropy, claimed: &Claimed) -> Report {
+fn report(random: &Entropy, claimed: &ClaimedJob) -> Report {
     let outcome = match pick(random, 8) {
         0 => Outcome::Failed(Failure::temporary("again")),
         1 => Outcome::Released,

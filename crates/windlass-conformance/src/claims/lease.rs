@@ -8,7 +8,7 @@ use windlass::job::{
     AttemptOutcome, Category, Failure, JobId, JobState, NewJob, RetryPolicy, SuspendMode, WorkerId,
 };
 use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Finish, Outcome, Park};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::worker::NewWorker;
@@ -47,7 +47,7 @@ const LEASE: Duration = Duration::from_secs(300);
 const INSTANT: Duration = Duration::from_millis(1);
 
 /// Sends a heartbeat about one job.
-pub async fn beat(t: &Fixture, worker: WorkerId, claimed: &Claimed) -> Directive {
+pub async fn beat(t: &Fixture, worker: WorkerId, claimed: &ClaimedJob) -> Directive {
     beat_with(t, worker, HeartbeatItem::new(claimed.job.id, claimed.job.fence)).await
 }
 

@@ -3,7 +3,7 @@
 use windlass::entropy::Entropy;
 use windlass::job::{JobId, JobState, NewJob, WorkerId};
 use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::snapshot::Snapshot;
@@ -28,7 +28,7 @@ async fn random_work(t: &Fixture, random: &Entropy) {
     let names = ["a", "b", "c"];
     let limit = pick(3) as u64 + 1;
     t.set_queue("a", at_most(limit)).await;
-    let mut running: Vec<Claimed> = Vec::new();
+    let mut running: Vec<ClaimedJob> = Vec::new();
     for _ in 0..80 {
         match pick(6) {
             0 | 1 => {
@@ -78,7 +78,7 @@ async fn within_limits(t: &Fixture, limit: u64) {
     }
 }
 
-async fn work_off(t: &Fixture, worker: WorkerId, mut running: Vec<Claimed>, limit: u64) {
+async fn work_off(t: &Fixture, worker: WorkerId, mut running: Vec<ClaimedJob>, limit: u64) {
     loop {
         for claimed in running.drain(..) {
             t.complete(worker, &claimed).await;

@@ -9,7 +9,7 @@ use windlass::key::KeyId;
 use windlass::store::caller::{Caller, Role};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::pause::{Pause, PauseTarget};
@@ -32,7 +32,7 @@ fn bearer(digit: char, role: Role) -> Caller {
 }
 
 /// A worker of this caller's, and a job that it has claimed.
-async fn claimed_by(t: &Fixture, caller: &Caller) -> (WorkerId, Claimed) {
+async fn claimed_by(t: &Fixture, caller: &Caller) -> (WorkerId, ClaimedJob) {
     t.submit(new_job("email.send")).await;
     let worker = t.store.register(caller, NewWorker::default()).await.unwrap().id;
     let request = ClaimRequest::new(worker, 1);

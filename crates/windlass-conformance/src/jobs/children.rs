@@ -7,9 +7,9 @@ pub mod refusal;
 
 use std::sync::Arc;
 
-use windlass::job::{Decided, Failure, GroupStrategy, JobId, JobState, NewJob, Wait, WorkerId};
-use windlass::store::command::children::{NewGroup, Spawned};
-use windlass::store::command::claim::Claimed;
+use windlass::job::{Failure, GroupDecision, GroupStrategy, JobId, JobState, NewJob, Wait, WorkerId};
+use windlass::store::command::children::{NewGroup, SpawnReport};
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Finish, Outcome};
 use windlass::store::query::job_details::Group;
 
@@ -33,7 +33,7 @@ tests!(
 struct Family {
     worker: WorkerId,
     children: WorkerId,
-    parent: Claimed,
+    parent: ClaimedJob,
 }
 
 async fn family(t: &Fixture) -> Family {
@@ -56,16 +56,16 @@ impl Family {
         self.parent.job.id
     }
 
-    async fn spawn(&self, t: &Fixture, strategy: GroupStrategy, count: usize) -> Spawned {
+    async fn spawn(&self, t: &Fixture, strategy: GroupStrategy, count: usize) -> SpawnReport {
         spawn(t, &self.parent, group("all", strategy, count)).await
     }
 
-    async fn claim_children(&self, t: &Fixture) -> Vec<Claimed> {
+    async fn claim_children(&self, t: &Fixture) -> Vec<ClaimedJob> {
         t.claim(self.children, 100).await
     }
 }
 
-async fn spawn(t: &Fixture, parent: &Claimed, group: NewGroup) -> Spawned {
+async fn spawn(t: &Fixture, parent: &ClaimedJob, group: NewGroup) -> SpawnReport {
     t.store.spawn(&t.me, lease_ref(parent), group).await.expect("the lease is held")
 }
 
@@ -94,7 +94,7 @@ async fn collect_all_waits_for_every_child_and_keeps_input_order_with_an_error_p
     t.fail(family.children, &claimed[1], Failure::permanent("gone", "no such thing")).await;
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
     let group = groups(t, family.id()).await.remove(0);
-    assert_eq!((group.group.decided, group.group.completed), (Some(Decided::Badly), 2));
+    assert_eq!((group.group.decided, group.group.completed), (Some(GroupDecision::Badly), 2));
     let ids: Vec<JobId> = group.children.iter().map(|(child, _)| child.id).collect();
     assert_eq!(ids, spawned.children.iter().map(|child| child.id).collect::<Vec<_>>());
     let results: Vec<Option<&[u8]>> = group.children.iter().map(|(_, result)| result.as_deref()).collect();
@@ -115,7 +115,7 @@ async fn fail_fast_is_decided_by_the_first_bad_end_and_cancels_the_rest(t: &Fixt
     t.complete(family.children, &claimed[0]).await;
     t.fail(family.children, &claimed[1], Failure::permanent("gone", "never")).await;
     let group = groups(t, family.id()).await.remove(0);
-    assert_eq!(group.group.decided, Some(Decided::Badly));
+    assert_eq!(group.group.decided, Some(GroupDecision::Badly));
     assert_eq!(
         states(&group),
         [JobState::Completed, JobState::Failed, JobState::Cancelled, JobState::Cancelled]
@@ -133,7 +133,7 @@ async fn fail_fast_succeeds_when_all_complete(t: &Fixture) {
         assert_eq!(t.state(family.id()).await, JobState::Waiting);
         t.complete(family.children, &claimed).await;
     }
-    assert_eq!(groups(t, family.id()).await[0].group.decided, Some(Decided::Well));
+    assert_eq!(groups(t, family.id()).await[0].group.decided, Some(GroupDecision::Well));
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
 
@@ -147,7 +147,7 @@ async fn a_threshold_is_decided_when_reached_and_cancels_the_rest(t: &Fixture) {
     assert_eq!(t.state(family.id()).await, JobState::Waiting);
     t.complete(family.children, &claimed[2]).await;
     let group = groups(t, family.id()).await.remove(0);
-    assert_eq!(group.group.decided, Some(Decided::Well));
+    assert_eq!(group.group.decided, Some(GroupDecision::Well));
     assert_eq!(
         states(&group),
         [JobState::Failed, JobState::Completed, JobState::Completed, JobState::Cancelled]
@@ -164,7 +164,7 @@ async fn a_threshold_is_decided_when_it_can_no_longer_be_reached(t: &Fixture) {
     assert_eq!(t.state(family.id()).await, JobState::Waiting, "three can still complete");
     t.fail(family.children, &claimed[1], Failure::permanent("gone", "never")).await;
     let group = groups(t, family.id()).await.remove(0);
-    assert_eq!(group.group.decided, Some(Decided::Badly));
+    assert_eq!(group.group.decided, Some(GroupDecision::Badly));
     assert_eq!(states(&group)[2..], [JobState::Cancelled, JobState::Cancelled]);
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
 }
@@ -177,7 +177,7 @@ async fn an_empty_group_is_decided_at_once(t: &Fixture) {
         assert_eq!((spawned.children.len(), spawned.parent.state), (0, JobState::Scheduled));
         let again = t.claim_one(family.worker).await;
         assert_eq!(again.job.attempt, 2);
-        assert_eq!(groups(t, family.id()).await[0].group.decided, Some(Decided::Well));
+        assert_eq!(groups(t, family.id()).await[0].group.decided, Some(GroupDecision::Well));
         t.complete(family.worker, &again).await;
     }
 }

@@ -206,7 +206,7 @@ async fn a_thousand_outcomes_are_taken_and_one_more_is_refused_as_a_whole(t: &Fi
     t.submit_all((0..=many).map(|_| new_job("report")).collect()).await;
     let mut claimed = t.claim(worker, many).await;
     claimed.extend(t.claim(worker, 1).await);
-    let report = |claimed: &windlass::store::command::claim::Claimed| {
+    let report = |claimed: &windlass::store::command::claim::ClaimedJob| {
         Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: None })
     };
     let mut reports: Vec<Report> = claimed.iter().map(report).collect();

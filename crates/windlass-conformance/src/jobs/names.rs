@@ -7,7 +7,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::{QueueSettings, TenantSettings};
-use windlass::store::query::stats::Omitted;
+use windlass::store::query::stats::OmittedCounts;
 
 use crate::fixture::{Fixture, caller, job_type, new_job, queue, tenant};
 
@@ -102,11 +102,11 @@ async fn numbers_about_everything_name_a_bounded_number(t: &Fixture) {
     t.submit_all((0..count).map(|number| job("acme", &format!("q{number:05}"), "a")).collect()).await;
     let stats = t.store.stats(&t.me).await.unwrap();
     assert_eq!((stats.queues.len(), stats.types.len(), stats.tenants.len()), (STATS_NAMES_MAX, 1, 1));
-    assert_eq!(stats.left_out, Omitted { queues: 5, ..Omitted::default() });
+    assert_eq!(stats.left_out, OmittedCounts { queues: 5, ..OmittedCounts::default() });
     assert_eq!(stats.states[&JobState::Created], count as u64, "sums count all of them");
     assert!(stats.queues.contains_key(&queue("q00000")) && !stats.queues.contains_key(&queue("q01004")));
     let totals = t.store.totals(&t.me).await.unwrap();
-    assert_eq!((totals.queues.len(), totals.left_out), (count, Omitted::default()));
+    assert_eq!((totals.queues.len(), totals.left_out), (count, OmittedCounts::default()));
 }
 
 /// Model: number-of-names. What an operator configures or pauses needs no job, and is in memory all the same.

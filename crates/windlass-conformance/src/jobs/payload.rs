@@ -113,9 +113,9 @@ async fn a_duplicate_shows_another_owner_nothing_of_the_job(t: &Fixture) {
     for (caller, is_redacted) in [(&other, true), (&owner, false)] {
         let repeat = t.store.submit_and_read(caller, vec![again.clone()], SubmitOptions::default()).await;
         let receipt = repeat.unwrap().remove(0);
-        assert!(receipt.is_duplicate && receipt.snapshot.job.id == id);
-        assert_eq!(receipt.snapshot.is_redacted, is_redacted);
-        let text = format!("{:?}", receipt.snapshot.spec.metadata.callback_url);
+        assert!(receipt.is_duplicate && receipt.job.job.id == id);
+        assert_eq!(receipt.job.is_redacted, is_redacted);
+        let text = format!("{:?}", receipt.job.spec.metadata.callback_url);
         assert_eq!(text.contains(MARK), !is_redacted);
     }
 }

@@ -9,8 +9,8 @@ use windlass::error::{ActError, WorkError};
 use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
 use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::{AttemptWrite, JobWrites, LeaseRef, Recorded};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::attempt_writes::{AttemptWrite, JobWrites, JobWritesResult, LeaseRef};
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::Outcome;
 use windlass::store::command::redrive::Redrive;
 use windlass::store::engine::RecordQuery;
@@ -34,7 +34,7 @@ tests!(
     progress_and_log_lines_are_kept_and_progress_starts_over,
 );
 
-fn saved(claimed: &Claimed) -> Vec<(&str, &str)> {
+fn saved(claimed: &ClaimedJob) -> Vec<(&str, &str)> {
     let text = |found| std::str::from_utf8(found).unwrap();
     claimed.checkpoints.iter().map(|found| (found.step.as_str(), text(&*found.value))).collect()
 }
@@ -207,7 +207,7 @@ async fn notes_of_several_jobs_are_written_or_not_for_each(t: &Fixture) {
     t.submit(new_job("import")).await;
     t.submit(new_job("import")).await;
     let (one, two) = (t.claim_one(worker).await, t.claim_one(worker).await);
-    let of = |claimed: &Claimed, writes| {
+    let of = |claimed: &ClaimedJob, writes| {
         let LeaseRef { job, fence, .. } = lease_ref(claimed);
         JobWrites { job, fence, writes }
     };
@@ -222,11 +222,14 @@ async fn notes_of_several_jobs_are_written_or_not_for_each(t: &Fixture) {
     ];
     let strangers = t.worker().await;
     let stale = t.store.record_each(&t.me, strangers, all.clone()).await.unwrap();
-    assert!(!stale.contains(&Recorded::Saved), "{stale:?}");
+    assert!(!stale.contains(&JobWritesResult::Saved), "{stale:?}");
     let answers = t.store.record_each(&t.me, worker, all).await.unwrap();
-    assert!(matches!(&answers[2], Recorded::Rejected(invalid) if invalid.field == "step"), "{answers:?}");
+    assert!(
+        matches!(&answers[2], JobWritesResult::Rejected(invalid) if invalid.field == "step"),
+        "{answers:?}"
+    );
     let others = [&answers[0], &answers[1], &answers[3], &answers[4], &answers[5]];
-    let (saved, stale) = (&Recorded::Saved, &Recorded::Stale);
+    let (saved, stale) = (&JobWritesResult::Saved, &JobWritesResult::Stale);
     assert_eq!(others, [saved, stale, stale, saved, saved]);
     let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

@@ -19,7 +19,7 @@ use windlass::store::engine::RecordQuery;
 use windlass::store::filter::Filter;
 use windlass::store::query::list::ListRequest;
 
-use crate::fixture::{Fixture, Placed, caller, lease_ref, new_job, tenant};
+use crate::fixture::{Fixture, PlacedJob, caller, lease_ref, new_job, tenant};
 
 tests!(reads_roles, reads::roles: each_role_may_do_what_the_table_says, every_role_may_look);
 
@@ -80,7 +80,7 @@ const ROLES: [Role; 5] = [Role::Admin, Role::Operator, Role::Submitter, Role::Wo
 struct Things {
     live: windlass::job::JobId,
     ended: windlass::job::JobId,
-    running: Placed,
+    running: PlacedJob,
 }
 
 async fn things(t: &Fixture) -> Things {
@@ -96,7 +96,7 @@ async fn things(t: &Fixture) -> Things {
     let run = NewJob { queue: QueueName::new("run").unwrap(), ..new_job("report") };
     let id = t.store.submit(&owner, vec![run], SubmitOptions::default()).await.unwrap().remove(0).job.id;
     let claimed = t.claim_one(worker).await;
-    Things { live, ended, running: Placed { id, worker, claimed: Some(claimed) } }
+    Things { live, ended, running: PlacedJob { id, worker, claimed: Some(claimed) } }
 }
 
 /// Whether a verb is denied; what is done is left to the next round's new jobs.

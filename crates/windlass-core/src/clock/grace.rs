@@ -71,7 +71,7 @@ impl SharedGrace {
 impl Grace {
     /// Adds what all nodes know.
     #[must_use]
-    pub fn knowing(self, shared: SharedGrace) -> Grace {
+    pub fn with_shared(self, shared: SharedGrace) -> Grace {
         Grace { served_since: self.served_since.max(shared.served_since), leap: shared.leap, ..self }
     }
 
@@ -84,7 +84,7 @@ impl Grace {
     }
 
     /// When the silence of a worker last seen at `seen_at` starts to count.
-    pub fn heard_at(&self, seen_at: Timestamp) -> Timestamp {
+    pub fn silent_from(&self, seen_at: Timestamp) -> Timestamp {
         seen_at.max(self.served_since)
     }
 

@@ -70,11 +70,11 @@ fn a_moment_in_json_is_moved_into_range() {
 #[test]
 fn a_gap_gives_grace() {
     let none = Grace::default();
-    assert_eq!((none.leases_until(), none.heard_at(at(5))), (Timestamp::MIN, at(5)));
+    assert_eq!((none.leases_until(), none.silent_from(at(5))), (Timestamp::MIN, at(5)));
     assert!(none.is_crash(at(5)) && none.is_crash_of_lease(at(5), at(6)));
     let grace = Grace { served_since: at(0), ..Grace::default() };
     assert_eq!(grace.leases_until(), at(15_000));
-    assert_eq!((grace.heard_at(at(-1)), grace.heard_at(at(1))), (at(0), at(1)));
+    assert_eq!((grace.silent_from(at(-1)), grace.silent_from(at(1))), (at(0), at(1)));
     assert!(!grace.is_crash(at(-1)) && grace.is_crash(at(0)));
     assert!(!grace.is_crash_of_lease(at(-1), at(15_000)), "it was kept for the grace and not extended since");
     assert!(grace.is_crash_of_lease(at(-1), at(31_000)), "it was extended since");

@@ -303,7 +303,7 @@ pub enum GroupStrategy {
 /// How a group of children was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decided {
+pub enum GroupDecision {
     /// As its strategy requires.
     Well,
     /// Not as its strategy requires.
@@ -324,12 +324,12 @@ pub struct ChildGroup {
     /// Number of children that completed.
     pub completed: u32,
     /// The decision, if there is one.
-    pub decided: Option<Decided>,
+    pub decided: Option<GroupDecision>,
 }
 
 impl ChildGroup {
     /// Counts a finished child. Returns the decision if this child decided the group.
-    pub fn child_ended(&mut self, is_completed: bool) -> Option<Decided> {
+    pub fn child_ended(&mut self, is_completed: bool) -> Option<GroupDecision> {
         self.open = self.open.saturating_sub(1);
         self.completed += u32::from(is_completed);
         if self.decided.is_some() {
@@ -347,15 +347,15 @@ impl ChildGroup {
         }
     }
 
-    fn decision(&self) -> Option<Decided> {
+    fn decision(&self) -> Option<GroupDecision> {
         let bad = self.total - self.open - self.completed;
         match self.strategy {
-            GroupStrategy::FailFast if bad > 0 => Some(Decided::Badly),
-            GroupStrategy::Threshold(n) if self.completed >= n => Some(Decided::Well),
-            GroupStrategy::Threshold(n) if self.completed + self.open < n => Some(Decided::Badly),
-            GroupStrategy::FailFast if self.open == 0 => Some(Decided::Well),
-            GroupStrategy::CollectAll if self.open == 0 && bad == 0 => Some(Decided::Well),
-            GroupStrategy::CollectAll if self.open == 0 => Some(Decided::Badly),
+            GroupStrategy::FailFast if bad > 0 => Some(GroupDecision::Badly),
+            GroupStrategy::Threshold(n) if self.completed >= n => Some(GroupDecision::Well),
+            GroupStrategy::Threshold(n) if self.completed + self.open < n => Some(GroupDecision::Badly),
+            GroupStrategy::FailFast if self.open == 0 => Some(GroupDecision::Well),
+            GroupStrategy::CollectAll if self.open == 0 && bad == 0 => Some(GroupDecision::Well),
+            GroupStrategy::CollectAll if self.open == 0 => Some(GroupDecision::Badly),
             GroupStrategy::FailFast | GroupStrategy::CollectAll | GroupStrategy::Threshold(_) => None,
         }
     }

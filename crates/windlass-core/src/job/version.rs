@@ -25,7 +25,7 @@ pub struct Version([u8; BYTES]);
 
 /// The covered fields, in the order in which they are hashed.
 #[derive(Serialize)]
-struct Covered<'a> {
+struct VersionFields<'a> {
     id: JobId,
     state: JobState,
     priorities: (Priority, Priority),
@@ -53,7 +53,7 @@ impl Version {
             stream: None,
             ..RareFields::clone(&job.details)
         };
-        let covered = Covered {
+        let covered = VersionFields {
             id: job.id,
             state: job.state,
             priorities: (job.priority, job.effective_priority()),

@@ -19,7 +19,7 @@ pub const HISTORY_SWEEP_DOCUMENTS: usize = 200;
 pub const HISTORY_RANGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The shortest: statistics are counted by the minute.
 pub const HISTORY_RANGE_MIN: Duration = Duration::from_secs(5 * 60);
-/// Points of one answer at most: more cannot be told apart in a chart.
+/// Points of one answer at most: more cannot be distinguished in a chart.
 pub const HISTORY_POINTS_MAX: i64 = 180;
 /// Errors whose statistics are kept for a tenant, and for all tenants together: those that were seen last.
 pub const ERRORS_KEPT: usize = 50;

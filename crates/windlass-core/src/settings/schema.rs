@@ -30,10 +30,10 @@ const OPPOSITE: &str = "windlass:opposite";
 pub struct JobSchema {
     json: Arc<Value>,
     /// Compiled, or the reason why it cannot be.
-    compiled: Arc<OnceLock<Result<Compiled, String>>>,
+    compiled: Arc<OnceLock<Result<CompiledSchema, String>>>,
 }
 
-struct Compiled {
+struct CompiledSchema {
     schemas: Schemas,
     root: SchemaIndex,
     /// Matches what the schema does not match. It is decided without collecting every difference.
@@ -76,8 +76,8 @@ impl JobSchema {
         compiled.map(drop).map_err(|problem| refused(format!("is not accepted as a JSON Schema: {problem}")))
     }
 
-    fn compiled(&self) -> &Result<Compiled, String> {
-        self.compiled.get_or_init(|| Compiled::new(&self.json))
+    fn compiled(&self) -> &Result<CompiledSchema, String> {
+        self.compiled.get_or_init(|| CompiledSchema::new(&self.json))
     }
 
     /// Whether it is a clone of the other one.
@@ -140,8 +140,8 @@ fn too_much(problem: TooMuch, left: SchemaSteps) -> String {
     }
 }
 
-impl Compiled {
-    fn new(json: &Value) -> Result<Compiled, String> {
+impl CompiledSchema {
+    fn new(json: &Value) -> Result<CompiledSchema, String> {
         let graph = Graph::of(json)?;
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
         compiler.use_loader(Box::new(NoExternalSchemas));
@@ -151,10 +151,10 @@ impl Compiled {
         }
         let root = compiler.compile(ADDRESS, &mut schemas).map_err(|error| format!("{error:#}"))?;
         let opposite = compiler.compile(OPPOSITE, &mut schemas).map_err(|error| format!("{error:#}"))?;
-        Ok(Compiled { schemas, root, opposite, graph })
+        Ok(CompiledSchema { schemas, root, opposite, graph })
     }
 
-    /// Like [`compare`](Compiled::compare), with room on the stack for every level.
+    /// Like [`compare`](CompiledSchema::compare), with room on the stack for every level.
     fn compare_within(&self, value: &Value, work: Work) -> Result<(), Option<(String, String)>> {
         if work.levels <= limits::SCHEMA_LEVELS_HERE {
             return self.compare(value, work.steps);

@@ -142,7 +142,7 @@ impl Program {
         };
         // The outcome must not be lost because of the log.
         let _finished_or_not = tokio::time::timeout(limits::PROGRAM_NOTES_TIME_MAX, finishing).await;
-        let words = buffer.last_words();
+        let words = buffer.stderr_tail();
         cx.cost(words.cost_cents);
         Ok((exit, judge(exit, cause, output.answer(), &words, self.conduct.result_bytes_max)))
     }

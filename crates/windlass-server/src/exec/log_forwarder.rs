@@ -177,7 +177,7 @@ impl SharedLogBuffer {
     }
 
     /// What the outcome needs, once the program has ended.
-    pub(super) fn last_words(&self) -> StderrTail {
+    pub(super) fn stderr_tail(&self) -> StderrTail {
         let notes = self.lock();
         let mut bytes = 0;
         let fits = |line: &&String| {
@@ -212,7 +212,7 @@ mod tests {
         let batch = buffer.lock().take(false);
         assert_eq!(batch.lines, ["one", "two"]);
         assert_eq!(batch.progress, Some(Progress { percent: 20.0, message: None }));
-        let words = buffer.last_words();
+        let words = buffer.stderr_tail();
         assert_eq!((words.text.as_str(), words.cost_cents), ("one\ntwo", 3));
         assert_eq!(words.retry_after, Some(Duration::from_secs(9)));
         assert_eq!(buffer.lock().take(true), Batch::default());
@@ -248,11 +248,11 @@ mod tests {
     #[tokio::test]
     async fn last_words_are_the_end_of_what_was_said_and_short() {
         let said: Vec<_> = (0..1_000).map(|number| format!("{number} {}", "y".repeat(300))).collect();
-        let words = heard(&said.join("\n")).await.last_words().text;
+        let words = heard(&said.join("\n")).await.stderr_tail().text;
         assert!(
             words.len() <= limits::STDERR_TAIL_BYTES && words.lines().last().unwrap().starts_with("999 ")
         );
-        let words = heard(&"ü".repeat(100_000)).await.last_words().text;
+        let words = heard(&"ü".repeat(100_000)).await.stderr_tail().text;
         assert!(!words.is_empty() && words.len() <= limits::STDERR_TAIL_BYTES);
     }
 }

@@ -23,11 +23,11 @@ pub(super) struct TooLarge {
 /// The output so far.
 pub(super) struct Output {
     bytes_max: usize,
-    printed: Mutex<Printed>,
+    printed: Mutex<Capture>,
 }
 
 #[derive(Default)]
-struct Printed {
+struct Capture {
     kept: Vec<u8>,
     bytes: u64,
 }

@@ -28,9 +28,9 @@ impl Guard {
     }
 
     /// Registers a group, until the returned value is dropped.
-    pub(super) fn watch(&self, group: Pid) -> Watched {
+    pub(super) fn watch(&self, group: Pid) -> WatchedGroup {
         self.send_command('+', group);
-        Watched { guard: self.clone(), group }
+        WatchedGroup { guard: self.clone(), group }
     }
 
     fn send_command(&self, sign: char, group: Pid) {
@@ -44,12 +44,12 @@ impl Guard {
 }
 
 /// A registered group.
-pub(super) struct Watched {
+pub(super) struct WatchedGroup {
     guard: Guard,
     group: Pid,
 }
 
-impl Drop for Watched {
+impl Drop for WatchedGroup {
     fn drop(&mut self) {
         self.guard.send_command('-', self.group);
     }

@@ -27,7 +27,7 @@ pub(crate) struct Section {
 
 /// A guide as HTML.
 #[derive(Debug, Default)]
-pub(crate) struct Rendered {
+pub(crate) struct RenderedGuide {
     pub(crate) html: String,
     pub(crate) sections: Vec<Section>,
     pub(crate) summary: String,
@@ -36,8 +36,8 @@ pub(crate) struct Rendered {
 }
 
 /// Renders a guide; `names` are all guides.
-pub(crate) fn render(name: &str, text: &str, names: &[&str]) -> Rendered {
-    let mut page = Writer { name, names, rendered: Rendered::default(), anchors: BTreeMap::new() };
+pub(crate) fn render(name: &str, text: &str, names: &[&str]) -> RenderedGuide {
+    let mut page = Writer { name, names, rendered: RenderedGuide::default(), anchors: BTreeMap::new() };
     let events: Vec<Event<'_>> = Parser::new_ext(text, Options::ENABLE_TABLES).collect();
     let events = page.events(&events);
     html::push_html(&mut page.rendered.html, events.into_iter());
@@ -47,7 +47,7 @@ pub(crate) fn render(name: &str, text: &str, names: &[&str]) -> Rendered {
 struct Writer<'a> {
     name: &'a str,
     names: &'a [&'a str],
-    rendered: Rendered,
+    rendered: RenderedGuide,
     /// How often each anchor was used.
     anchors: BTreeMap<String, usize>,
 }

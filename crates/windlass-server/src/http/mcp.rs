@@ -61,8 +61,8 @@ impl IntoResponse for McpReply {
 
 impl Reply for McpReply {
     fn describe(shape: &mut Shape) {
-        shape.gives::<Value>(StatusCode::OK);
-        shape.gives_nothing(StatusCode::ACCEPTED);
+        shape.add_response::<Value>(StatusCode::OK);
+        shape.add_empty_response(StatusCode::ACCEPTED);
     }
 }
 

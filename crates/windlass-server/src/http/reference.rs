@@ -202,7 +202,7 @@ impl IntoResponse for ReferenceResponse {
 
 impl Reply for ReferenceResponse {
     fn describe(shape: &mut Shape) {
-        shape.gives_text("text/html");
+        shape.add_text_response("text/html");
     }
 }
 

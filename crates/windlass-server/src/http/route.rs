@@ -14,7 +14,7 @@ use super::request::access::Access;
 use super::request::json::BytesMax;
 use super::request::middleware::{RouteGuard, guard};
 use super::routes::metrics::requests::RouteCounter;
-use super::schema::{Described, Shape};
+use super::schema::{Describe, Shape};
 use crate::limits;
 
 /// A route.
@@ -47,7 +47,7 @@ pub(crate) fn route<H, M, A>(
     summary: &'static str,
 ) -> Route
 where
-    H: Handler<M, App> + Described<A>,
+    H: Handler<M, App> + Describe<A>,
     M: 'static,
 {
     let filter = MethodFilter::try_from(method.clone()).expect("only these methods are used");

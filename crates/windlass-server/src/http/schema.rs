@@ -54,22 +54,22 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Adds JSON with this status.
-    pub(crate) fn gives<T: JsonSchema>(&mut self, status: StatusCode) {
+    pub(crate) fn add_response<T: JsonSchema>(&mut self, status: StatusCode) {
         self.answers.push((status, Content::Json(schema_of::<T>)));
     }
 
     /// Adds this status without content.
-    pub(crate) fn gives_nothing(&mut self, status: StatusCode) {
+    pub(crate) fn add_empty_response(&mut self, status: StatusCode) {
         self.answers.push((status, Content::Nothing));
     }
 
     /// Adds content that is not JSON of a known schema.
-    pub(crate) fn gives_text(&mut self, content_type: &'static str) {
+    pub(crate) fn add_text_response(&mut self, content_type: &'static str) {
         self.answers.push((StatusCode::OK, Content::Text(content_type)));
     }
 
     /// Adds server-sent events with this data.
-    pub(crate) fn gives_events<T: JsonSchema>(&mut self) {
+    pub(crate) fn add_event_stream<T: JsonSchema>(&mut self) {
         self.answers.push((StatusCode::OK, Content::Events(schema_of::<T>)));
     }
 }
@@ -137,13 +137,13 @@ impl<T: JsonSchema> ArgumentSchema for Body<T> {
 }
 
 /// A handler whose signature defines its shape.
-pub(crate) trait Described<Arguments> {
+pub(crate) trait Describe<Arguments> {
     fn shape() -> Shape;
 }
 
 macro_rules! described {
     ($($argument:ident),*) => {
-        impl<F, Answer, R, $($argument),*> Described<($($argument,)*)> for F
+        impl<F, Answer, R, $($argument),*> Describe<($($argument,)*)> for F
         where
             F: Fn($($argument),*) -> Answer,
             Answer: Future<Output = Result<R, ApiError>>,

@@ -13,12 +13,12 @@ use windlass::webhook_url::{Host, TargetError, TargetPolicy, WebhookUrl};
 use super::client::CallError;
 
 /// The result of a resolver.
-pub type Resolved<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
+pub type ResolveFuture<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
 
 /// A name resolver.
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of a name.
-    fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Resolved<'a>;
+    fn resolve<'a>(&'a self, name: &'a str, port: u16) -> ResolveFuture<'a>;
 }
 
 /// The system's resolver.
@@ -26,7 +26,7 @@ pub trait Resolve: Send + Sync + 'static {
 pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
-    fn resolve<'a>(&'a self, name: &'a str, port: u16) -> Resolved<'a> {
+    fn resolve<'a>(&'a self, name: &'a str, port: u16) -> ResolveFuture<'a> {
         Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) })
     }
 }

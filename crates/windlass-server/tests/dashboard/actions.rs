@@ -26,8 +26,7 @@ async fn a_job_s_life_is_seen_as_it_happens() {
     let site = Site::start().await;
     let id = site.job("report.build").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     window.until("document.querySelector('#head .st-scheduled')").await;
     window.until("document.querySelector('#why')?.innerText.includes('no worker')").await;
@@ -49,8 +48,7 @@ async fn a_person_suspends_resumes_prioritises_signals_and_cancels_a_job() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     window.fill("#s-reason", "let me look first").await;
     window.click("#do-suspend button").await;
@@ -128,8 +126,7 @@ async fn many_jobs_are_acted_on_after_their_number_was_shown() {
     }
     site.job("other").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs?type=mail")).await;
+    let window = browser.open(&site.at("/jobs?type=mail")).await;
     window.until("document.querySelectorAll('input[name=id_selected]').length === 3").await;
     window.click("tbody tr:nth-child(1) input[name=id_selected]").await;
     window.click("tbody tr:nth-child(2) input[name=id_selected]").await;
@@ -161,8 +158,7 @@ async fn dead_letters_are_redriven_group_by_group() {
         site.claim().await.fail(Failure::temporary(message)).await;
     }
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/dead")).await;
+    let window = browser.open(&site.at("/dead")).await;
     mark(&window).await;
     window.until("document.querySelectorAll('#groups section').length === 2").await;
     assert!(window.text("document.querySelector('#groups section').innerText").await.contains("2 × mail"));
@@ -179,8 +175,7 @@ async fn queues_types_workers_and_tenants_are_paused_and_set() {
     site.job("mail").await;
     site.claim().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues/default")).await;
+    let window = browser.open(&site.at("/queues/default")).await;
     window.fill("#q-max_running", "7").await;
     window.fill("#q-rate_count", "5").await;
     window.fill("#q-rate_per", "1s").await;

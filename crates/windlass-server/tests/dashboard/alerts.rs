@@ -38,8 +38,7 @@ async fn die(site: &Site, alert: &str) {
 async fn an_alert_is_made_within_three_clicks_tested_and_seen_when_it_fires() {
     let site = Site::start().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     window.click(".menu a[href='/alerts']").await;
     window.click("a.button[href='/alerts/new']").await;
     let is_shown = |id: &str| format!("document.querySelector('#{id}').offsetParent !== null");
@@ -69,7 +68,7 @@ async fn an_alert_is_made_within_three_clicks_tested_and_seen_when_it_fires() {
         .await;
     window.click("#health a[href='/alerts']").await;
     window.until("document.querySelector('#alerts .badge.bad')?.innerText === 'firing'").await;
-    // A paused alert is no concern.
+    // A paused alert needs no attention.
     window.click("button[aria-label='Pause mail-dead']").await;
     window.click("form.pop button[value=pause]").await;
     window.until("document.querySelector('#alerts .badge.warn')").await;
@@ -85,8 +84,7 @@ async fn an_alert_is_changed_with_the_fields_of_its_condition() {
     let site = Site::start().await;
     put(&site, "dead").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/alerts")).await;
+    let window = browser.open(&site.at("/alerts")).await;
     window.click("a[aria-label='Edit dead']").await;
     window.until("document.querySelector('#a-url')?.value.endsWith('SECRET')").await;
     let choose = "const select = document.querySelector('#a-condition'); select.value = 'oldest_ready'; \

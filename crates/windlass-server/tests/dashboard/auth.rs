@@ -16,8 +16,7 @@ async fn a_key_opens_a_session_that_its_browser_keeps_from_everybody_else() {
     let site = Site::start().await;
     let secret = site.key("ada", Role::Operator).await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs?state=failed")).await;
+    let window = browser.open(&site.at("/jobs?state=failed")).await;
     window.until("location.pathname === '/sign-in'").await;
     window.fill("#key", "wl_wrong").await;
     window.click("button[type=submit]").await;
@@ -242,8 +241,7 @@ async fn what_was_done_is_said_once_and_only_by_what_did_it() {
     let forged = place.replace("done=cancelled", "done=deleted");
     assert!(!site.ask("GET", &forged, &[], "").await.body.contains("Job deleted."));
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&place)).await;
+    let window = browser.open(&site.at(&place)).await;
     assert_eq!(window.text("document.querySelector('.banner.done').innerText").await, "Job cancelled.");
     assert_eq!(window.text("location.search").await, "", "what is kept or shared does not say it again");
 }

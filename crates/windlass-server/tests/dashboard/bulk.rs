@@ -184,7 +184,7 @@ async fn open_dead_letters_show_however_many_newer_ones_were_redriven() {
     let page = site.ask("GET", "/dead", &[], "").await.body;
     assert!(page.contains("the oldest") && page.contains("1 open · 301 stored") && !page.contains("refused"));
     let overview = site.ask("GET", "/", &[], "").await.body;
-    assert!(!overview.contains(">refused<"), "what was redriven is no recent failure");
+    assert!(!overview.contains(">refused<"), "a redriven job is not a recent failure");
 }
 
 #[tokio::test]
@@ -258,8 +258,7 @@ async fn a_search_finds_what_was_meant_or_says_what_was_looked_for() {
 async fn an_empty_list_gets_its_buttons_with_its_first_jobs() {
     let site = Site::start().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs")).await;
+    let window = browser.open(&site.at("/jobs")).await;
     window.until("document.querySelector('.pulse.on')").await;
     window.until("document.querySelector('#list').innerText.includes('No job has been submitted yet')").await;
     let jobs = vec![new("mail"); 60];

@@ -31,8 +31,7 @@ async fn a_new_job_has_a_field_per_property_and_the_options_of_a_submission() {
     )
     .await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs/new?type=mail")).await;
+    let window = browser.open(&site.at("/jobs/new?type=mail")).await;
     let fields = "document.querySelector('#payload-fields').innerText";
     assert!(window.text(fields).await.contains("Receiver"));
     let receiver = "[name='payload.to']";
@@ -97,8 +96,7 @@ async fn a_queue_has_all_its_settings_in_one_form_with_what_each_does() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues/default")).await;
+    let window = browser.open(&site.at("/queues/default")).await;
     let values = [
         ("key_rate_count", "3"),
         ("key_rate_per", "1m"),
@@ -146,8 +144,7 @@ async fn a_limit_is_raised_where_it_is_met_within_three_clicks() {
     site.store.configure(&Caller::local(), SettingsPatch::Queue(queue("default"), patch)).await.unwrap();
     let id = site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     // One, two, three.
     window.click("a.tile[href^='/jobs?state=scheduled']").await;
     window.click(&format!("a[href='/jobs/{id}']")).await;
@@ -168,8 +165,7 @@ async fn a_job_that_is_not_due_is_run_now_as_another_one() {
     let job = NewJob { delay, payload: Payload::json(r#"{"n":1}"#), ..new("mail") };
     let id = site.submit(job).await.id;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{id}"))).await;
     window.click("#why button[value=rerun]").await;
     window.until("document.querySelector('#confirm-text').innerText.startsWith('Cancel this job')").await;
     window.click("#confirm[open] #confirm-yes").await;

@@ -86,8 +86,7 @@ async fn a_range_leads_to_its_parts_to_earlier_times_and_back_to_the_present() {
 async fn a_click_on_a_bar_shows_that_time_alone() {
     let site = Site::start().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/?range=1d")).await;
+    let window = browser.open(&site.at("/?range=1d")).await;
     let click = "document.querySelector('#throughput [data-zoom] .hit')\
                  .dispatchEvent(new MouseEvent('click', {bubbles: true}))";
     window.eval(click).await;
@@ -217,8 +216,7 @@ async fn a_worker_has_a_page_with_its_slots_and_jobs() {
 async fn ctrl_k_goes_to_any_page_or_searches() {
     let site = Site::start().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     let keys =
         "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'k', ctrlKey: true, bubbles: true}))";
     let keys = &keys.replace("document.dispatchEvent", "document.body.dispatchEvent");

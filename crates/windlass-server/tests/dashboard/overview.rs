@@ -171,8 +171,7 @@ async fn the_trail_is_shown_by_people_and_by_time() {
 async fn the_first_job_takes_the_place_of_the_advice_how_to_submit_one() {
     let site = Site::start().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     window.until("document.querySelector('.pulse.on')").await;
     window.until("document.querySelector('main').innerText.includes('No job has been submitted yet')").await;
     site.job("mail").await;
@@ -184,8 +183,7 @@ async fn pauses_are_resumed_where_they_are_seen_and_a_run_by_hand_is_named() {
     let site = Site::start().await;
     schedule(&site, "nightly", ScheduleSpec::Every(Duration::from_secs(3600))).await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/schedules")).await;
+    let window = browser.open(&site.at("/schedules")).await;
     window.click("button[aria-label='Run now: nightly']").await;
     window
         .until("document.querySelector('.banner.done')?.innerText.startsWith('nightly was triggered.')")

@@ -70,8 +70,7 @@ async fn what_is_typed_is_not_lost_when_the_page_refreshes() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues/default")).await;
+    let window = browser.open(&site.at("/queues/default")).await;
     window.until("document.querySelector('.pulse.on')").await;
     window.fill("#q-reason", "half a sentence").await;
     site.job("mail").await;
@@ -84,8 +83,7 @@ async fn jobs_are_found_by_chips_search_and_shared_addresses() {
     let site = Site::start().await;
     let [parent, _, dead] = furnish(&site).await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs")).await;
+    let window = browser.open(&site.at("/jobs")).await;
     window.click("a[data-state=dead_letter]").await;
     window.until("location.search === '?state=dead_letter'").await;
     window.until("document.querySelectorAll('tbody tr').length === 1").await;
@@ -119,8 +117,7 @@ async fn a_graph_and_children_are_drawn_and_can_be_clicked_through() {
     let site = Site::start().await;
     let [parent, dependent, _] = furnish(&site).await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{parent}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{parent}"))).await;
     window.until("document.querySelectorAll('.graph .node').length === 5").await;
     assert!(window.text("document.querySelector('#children').innerText").await.contains("0 of 3 completed"));
     let link = format!(".graph a[href='/jobs/{dependent}']");
@@ -138,8 +135,7 @@ async fn everything_can_be_reached_by_keyboard() {
     let site = Site::start().await;
     furnish(&site).await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     window.press(&["/"]).await;
     window.until("document.activeElement.id === 'search'").await;
     window.press(&["Escape"]).await;
@@ -167,8 +163,7 @@ async fn schedules_are_triggered_paused_and_removed() {
     let site = Site::start().await;
     furnish(&site).await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/schedules")).await;
+    let window = browser.open(&site.at("/schedules")).await;
     window.until("document.querySelectorAll('.day').length === 7").await;
     assert!(window.text("document.querySelector('.calendar').innerText").await.contains("nightly"));
     window.click("button[aria-label='Run now: nightly']").await;

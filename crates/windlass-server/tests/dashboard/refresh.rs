@@ -34,8 +34,7 @@ async fn a_page_outlives_a_restart_of_its_server_and_says_that_it_is_away() {
     let mut site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues/default")).await;
+    let window = browser.open(&site.at("/queues/default")).await;
     mark(&window).await;
     window.fill("#q-reason", "night shift").await;
     site.stop().await;
@@ -98,8 +97,7 @@ async fn a_page_of_what_is_gone_says_so() {
     let id = site.job("mail").await;
     site.claim().await.complete("{}").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     site.store.delete(&Caller::local(), id).await.unwrap();
     window.until("document.querySelector('#away').innerText.includes('does not exist')").await;
@@ -113,8 +111,7 @@ async fn focus_and_selected_text_stay_where_they_are() {
     site.job("mail").await;
     pause(&site, "exports").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     mark(&window).await;
     window.eval("window.link = document.querySelector('#queues tbody a'); window.link.focus()").await;
     window.eval("getSelection().selectAllChildren(document.querySelector('#pauses h2'))").await;
@@ -138,8 +135,7 @@ async fn keyboard_focus_stays_where_the_button_was() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues")).await;
+    let window = browser.open(&site.at("/queues")).await;
     mark(&window).await;
     window.eval("document.querySelector(\"button[aria-label='Pause default']\").focus()").await;
     window.click("button[aria-label='Pause default']").await;
@@ -167,8 +163,7 @@ async fn every_page_can_be_made_into_every_other() {
     let jobs = [parent, dependent, dead].map(|id| format!("/jobs/{id}"));
     let paths: Vec<&str> = PAGES.into_iter().chain(jobs.iter().map(String::as_str)).collect();
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     let wrong = window.eval(&PATCH_ALL.replace("PATHS", &json!(paths).to_string())).await;
     assert_eq!(wrong, json!([]));
 }
@@ -180,8 +175,7 @@ async fn a_list_in_hand_stands_still_and_says_what_it_holds_back() {
         site.job("mail").await;
     }
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs")).await;
+    let window = browser.open(&site.at("/jobs")).await;
     mark(&window).await;
     let last = "document.querySelector('tbody tr:last-child input')";
     window.eval(&format!("window.box = {last}; window.box.focus(); window.box.click()")).await;
@@ -217,8 +211,7 @@ async fn a_row_in_use_that_no_longer_matches_is_marked() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs?state=scheduled")).await;
+    let window = browser.open(&site.at("/jobs?state=scheduled")).await;
     mark(&window).await;
     window.click("tbody tr input").await;
     site.store.act(&Caller::local(), id, ActionRequest::Cancel { reason: None }).await.unwrap();
@@ -234,8 +227,7 @@ async fn a_form_sent_by_enter_shows_what_came_of_it() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues/default")).await;
+    let window = browser.open(&site.at("/queues/default")).await;
     mark(&window).await;
     window.eval("document.querySelector('#q-max_running').focus()").await;
     window.fill("#q-max_running", "7").await;
@@ -254,8 +246,7 @@ async fn a_refused_form_says_why_and_keeps_what_was_typed() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     window.unfold("#do-signal").await;
     window.fill("#g-name", "approval").await;
@@ -280,8 +271,7 @@ async fn a_job_s_page_shows_what_happens_around_the_job() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{id}"))).await;
     mark(&window).await;
     pause(&site, "default").await;
     window.until("document.querySelector('#why').innerText.includes('queue paused')").await;

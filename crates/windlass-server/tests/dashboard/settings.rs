@@ -393,8 +393,7 @@ async fn a_queue_is_paused_from_the_list_with_a_reason_and_its_settings_follow_o
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues")).await;
+    let window = browser.open(&site.at("/queues")).await;
     window.until("document.querySelector('.pulse.on')").await;
     window.click("button[aria-label='Pause default']").await;
     window.fill(".pop:popover-open [name=reason]", "new disk").await;

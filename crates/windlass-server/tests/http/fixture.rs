@@ -114,7 +114,7 @@ impl Fixture {
         claimed["jobs"][0].clone()
     }
 
-    /// Reports one outcome and gives what became of it.
+    /// Reports one outcome and returns its result.
     pub(crate) async fn report(&self, worker: &str, outcome: Value) -> Value {
         let answer =
             self.post_ok(200, "/outcomes", json!({"worker_id": worker, "outcomes": [outcome]})).await;

@@ -395,7 +395,7 @@ async fn every_list_has_pages() {
     );
 }
 
-/// An array is no object, at any depth.
+/// An array is not an object, at any depth.
 #[tokio::test]
 async fn no_route_takes_an_array_for_an_object() {
     let tenants = Tenants::new().await;

@@ -112,7 +112,7 @@ async fn submit_and_drain(figures: &mut Figures, payload: usize) -> anyhow::Resu
         for (jobs, callers) in [(200_000, 4), (90_000, 1)] {
             let drained = bench.drain(jobs, callers).await?;
             let what = format!("claim(100) + finish, {callers} callers, {payload} B");
-            figures.tell(Figure::new("W3", what).rate(drained).beside(work));
+            figures.tell(Figure::new("drain", what).rate(drained).beside(work));
         }
         Ok(())
     })

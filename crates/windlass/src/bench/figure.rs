@@ -7,7 +7,7 @@ use serde::Serialize;
 /// One measured figure.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figure {
-    /// The workload, such as `W1`.
+    /// The workload, such as `submit`.
     pub workload: &'static str,
     /// Description of the measurement.
     pub what: String,
@@ -143,7 +143,7 @@ pub fn table(figures: &[Figure]) -> String {
         .iter()
         .map(|figure| [figure.workload.to_owned(), figure.what.clone(), figure.value(), figure.beside_what()])
         .collect();
-    let titles = ["", "what", "figure", "beside"].map(str::to_owned);
+    let titles = ["workload", "what", "figure", "beside"].map(str::to_owned);
     let width = |column: usize| {
         rows.iter().chain([&titles]).map(|row| row[column].chars().count()).max().unwrap_or(0)
     };
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_figure_is_shown_beside_its_floor() {
-        let figure = Figure::new("W2", "submit").rate(50_000.0).beside(Some(100_000.0));
+        let figure = Figure::new("batch", "submit").rate(50_000.0).beside(Some(100_000.0));
         assert_eq!((figure.value().as_str(), figure.beside_what().as_str()), ("50000/s", "0.50 of 100000/s"));
         let json = serde_json::to_value(&figure).unwrap();
         assert_eq!(json["ratio"], 0.5);

@@ -47,7 +47,7 @@ impl Job for NoopJob {
 
 /// How many jobs were handled, and when the last one was.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct HandledCount {
     pub(super) count: AtomicUsize,
     wanted: AtomicUsize,
     reached: Notify,
@@ -55,7 +55,7 @@ pub(super) struct Seen {
 
 pub(super) async fn nothing(
     _job: NoopJob,
-    State(seen): State<Arc<Seen>>,
+    State(seen): State<Arc<HandledCount>>,
 ) -> Result<(), std::convert::Infallible> {
     if seen.count.fetch_add(1, Ordering::Relaxed) + 1 == seen.wanted.load(Ordering::Relaxed) {
         seen.reached.notify_one();
@@ -85,7 +85,7 @@ pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) ->
         client.submit_all(vec![job.clone(); 1_000]).await?;
     }
     let waiting = open_jobs(&client).await?;
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(HandledCount::default());
     seen.wanted.store(waiting, Ordering::Relaxed);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = Worker::new(&client).with(seen.clone()).queue(QUEUE, plan.concurrency).handle(nothing);
@@ -97,17 +97,17 @@ pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) ->
         let micros = (cpu_micros() - cpu) / real(waiting);
         let what = format!("drained through handlers that do nothing, {} at once", plan.concurrency);
         let drained = rate(waiting, watch.elapsed());
-        tell(Figure { cpu_micros_per_job: Some(micros), ..Figure::new("W3", what).rate(drained) });
+        tell(Figure { cpu_micros_per_job: Some(micros), ..Figure::new("drain", what).rate(drained) });
     }
     if plan.rounds > 0 {
         let times = pick_up(&client, &seen, &job, plan.rounds).await?;
-        tell(Figure::new("W4", "pick-up by an idle worker: submit to handler").times(times));
+        tell(Figure::new("pick-up", "pick-up by an idle worker: submit to handler").times(times));
     }
     if !plan.idle.is_zero() {
         let before = cpu_micros();
         tokio::time::sleep(plan.idle).await;
         let percent = (cpu_micros() - before) / 1e4 / plan.idle.as_secs_f64();
-        tell(Figure::new("W10", "an idle worker").percent(percent));
+        tell(Figure::new("idle", "an idle worker").percent(percent));
     }
     // If the receiver is gone, the worker has already ended with an error.
     let _ = stop.send(());
@@ -119,7 +119,7 @@ pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) ->
 /// Works until `over`: one of several processes.
 pub async fn work(address: &str, concurrency: usize, over: impl Future) -> anyhow::Result<()> {
     let client = Client::open(address).await?;
-    let worker = Worker::new(&client).with(Arc::new(Seen::default())).queue(QUEUE, concurrency);
+    let worker = Worker::new(&client).with(Arc::new(HandledCount::default())).queue(QUEUE, concurrency);
     worker.handle(nothing).run_until(over).await?;
     client.close();
     Ok(())
@@ -151,7 +151,7 @@ pub async fn drain_by<W>(
         if let (0, Some((waiting, watch))) = (open, begun) {
             let drained = rate(waiting, watch.elapsed());
             client.close();
-            return Ok(Figure::new("W3", what).rate(drained));
+            return Ok(Figure::new("drain", what).rate(drained));
         }
         tokio::time::sleep(PROGRESS_EVERY).await;
     }
@@ -170,7 +170,12 @@ pub(super) async fn open_jobs_of(client: &Client, queue: &str) -> anyhow::Result
     Ok(usize::try_from(open)?)
 }
 
-async fn pick_up(client: &Client, seen: &Seen, job: &NoopJob, rounds: usize) -> anyhow::Result<Times> {
+async fn pick_up(
+    client: &Client,
+    seen: &HandledCount,
+    job: &NoopJob,
+    rounds: usize,
+) -> anyhow::Result<Times> {
     let mut times = Vec::with_capacity(rounds);
     for _ in 0..rounds {
         tokio::time::sleep(BREATH).await;

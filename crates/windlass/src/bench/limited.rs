@@ -54,7 +54,7 @@ impl HeldBack {
 }
 
 impl BenchWorker {
-    /// W5: claims beside jobs that are held back. The store should be new.
+    /// Claims beside jobs that are held back. The store should be new.
     pub async fn beside(&self, how: HeldBack) -> anyhow::Result<Figure> {
         self.fill(2 * ROUNDS * SAMPLE, 1_000, &self.job).await?;
         let base = self.usual_rate().await?;
@@ -71,7 +71,7 @@ impl BenchWorker {
         }
         let beside = self.usual_rate().await?;
         let what = format!("claim + finish beside {BLOCKED} jobs {}", how.words());
-        Ok(Figure::new("W5", what).rate(beside).beside(Some(base)))
+        Ok(Figure::new("limits", what).rate(beside).beside(Some(base)))
     }
 
     /// The median rate of claims and finishes per second.
@@ -84,7 +84,7 @@ impl BenchWorker {
         Ok(rates[ROUNDS / 2])
     }
 
-    /// W5: how many jobs start before the first one of a tenant that comes late to a fair queue. The store should be
+    /// How many jobs start before the first one of a tenant that comes late to a fair queue. The store should be
     /// new.
     pub async fn fairness(&self, backlog: usize) -> anyhow::Result<Figure> {
         let fair = QueueSettings { fair_by: Some(FairBy::Tenant), ..QueueSettings::default() };
@@ -98,6 +98,6 @@ impl BenchWorker {
         let place =
             claimed.iter().position(|claimed| claimed.job.lane.tenant == late).unwrap_or(claimed.len());
         let what = format!("jobs before a late tenant's first, beside {backlog} of another's");
-        Ok(Figure { count: Some(place as u64), ..Figure::new("W5", what) })
+        Ok(Figure { count: Some(place as u64), ..Figure::new("limits", what) })
     }
 }

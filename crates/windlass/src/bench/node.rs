@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::figure::rate;
-use super::handlers::{NoopJob, PROGRESS_EVERY, QUEUE, Seen, nothing, open_jobs, open_jobs_of};
+use super::handlers::{HandledCount, NoopJob, PROGRESS_EVERY, QUEUE, nothing, open_jobs, open_jobs_of};
 use super::plain::PlainConnection;
 use crate::client::{Client, Job, JobDefaults};
 use crate::clock::{Stopwatch, machine_time};
@@ -32,7 +32,7 @@ const TIMES_MAX: usize = 50_000;
 
 /// What one node measured.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Measured {
+pub struct CallTimes {
     /// Number of calls, or of handled jobs.
     pub count: usize,
     /// How long that took, in seconds.
@@ -41,7 +41,7 @@ pub struct Measured {
     pub micros: Vec<u64>,
 }
 
-impl Measured {
+impl CallTimes {
     /// The rate per second.
     pub fn rate(&self) -> f64 {
         rate(self.count, Duration::from_secs_f64(self.seconds))
@@ -59,8 +59,8 @@ impl Measured {
         }
     }
 
-    fn of(parts: impl IntoIterator<Item = Measured>, took: Duration) -> Measured {
-        let mut all = Measured { seconds: took.as_secs_f64(), ..Measured::default() };
+    fn of(parts: impl IntoIterator<Item = CallTimes>, took: Duration) -> CallTimes {
+        let mut all = CallTimes { seconds: took.as_secs_f64(), ..CallTimes::default() };
         for part in parts {
             all.count += part.count;
             all.micros.extend(part.micros);
@@ -97,7 +97,7 @@ impl Job for WarmUp {
     }
 }
 
-type Pings = Arc<Mutex<Measured>>;
+type Pings = Arc<Mutex<CallTimes>>;
 
 async fn ping(job: Ping, State(pings): State<Pings>) -> Result<(), std::convert::Infallible> {
     let took = machine_time().saturating_sub(job.sent);
@@ -122,13 +122,13 @@ impl Node {
     }
 
     /// Submits one by one with several callers until the time is over.
-    pub async fn submit(&self, callers: usize, payload: usize, time: Duration) -> anyhow::Result<Measured> {
+    pub async fn submit(&self, callers: usize, payload: usize, time: Duration) -> anyhow::Result<CallTimes> {
         let watch = Stopwatch::start();
         let mut tasks = Vec::with_capacity(callers);
         for _ in 0..callers {
             let (client, job) = (self.client.clone(), NoopJob::of_size(payload));
             tasks.push(tokio::spawn(async move {
-                let mut measured = Measured::default();
+                let mut measured = CallTimes::default();
                 while watch.elapsed() < time {
                     let one = Stopwatch::start();
                     client.submit(job.clone()).await?;
@@ -141,19 +141,19 @@ impl Node {
         for task in tasks {
             parts.push(task.await??);
         }
-        Ok(Measured::of(parts, watch.elapsed()))
+        Ok(CallTimes::of(parts, watch.elapsed()))
     }
 
     /// Handles jobs that do nothing until `over`; returns their number.
-    pub async fn work(&self, slots: usize, over: impl Future) -> anyhow::Result<Measured> {
-        let seen = Arc::new(Seen::default());
+    pub async fn work(&self, slots: usize, over: impl Future) -> anyhow::Result<CallTimes> {
+        let seen = Arc::new(HandledCount::default());
         let worker = Worker::new(&self.client).with(seen.clone()).queue(QUEUE, slots).handle(nothing);
         worker.run_until(over).await?;
-        Ok(Measured { count: seen.count.load(Ordering::Relaxed), ..Measured::default() })
+        Ok(CallTimes { count: seen.count.load(Ordering::Relaxed), ..CallTimes::default() })
     }
 
     /// Waits for single jobs until `over`; returns how long after their submission the handlers of this node started.
-    pub async fn pick_up(&self, slots: usize, over: impl Future) -> anyhow::Result<Measured> {
+    pub async fn pick_up(&self, slots: usize, over: impl Future) -> anyhow::Result<CallTimes> {
         let pings = Pings::default();
         let worker = Worker::new(&self.client).with(pings.clone()).queue(PING_QUEUE, slots).handle(ping);
         worker.run_until(over).await?;
@@ -184,10 +184,10 @@ impl PlainCallers {
     }
 
     /// Inserts rows one by one until the time is over, each with its own commit. Blocks.
-    pub fn insert(self, payload: usize, time: Duration) -> anyhow::Result<Measured> {
+    pub fn insert(self, payload: usize, time: Duration) -> anyhow::Result<CallTimes> {
         let (payload, watch, has_failed) = (vec![b'x'; payload], Stopwatch::start(), AtomicBool::new(false));
         let caller = |mut connection: PlainConnection| {
-            let mut measured = Measured::default();
+            let mut measured = CallTimes::default();
             while watch.elapsed() < time && !has_failed.load(Ordering::Relaxed) {
                 let one = Stopwatch::start();
                 connection.insert(&payload).inspect_err(|_| has_failed.store(true, Ordering::Relaxed))?;
@@ -201,7 +201,7 @@ impl PlainCallers {
             let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
             ended.map(|part| part.map_err(|_| anyhow::anyhow!("a caller panicked"))?).collect::<Vec<_>>()
         });
-        Ok(Measured::of(parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?, watch.elapsed()))
+        Ok(CallTimes::of(parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?, watch.elapsed()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! W7 and W8: jobs with durable steps, and one job that spawns thousands.
+//! Jobs with durable steps, and one job that spawns thousands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,9 +24,9 @@ const CONCURRENCY: usize = 50;
 const FAN_OUT_TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Stepped;
+struct JobWithSteps;
 
-impl Job for Stepped {
+impl Job for JobWithSteps {
     const TYPE: &'static str = "bench.stepped";
     type Output = usize;
 
@@ -64,12 +64,12 @@ impl Job for Child {
 }
 
 /// How many jobs with steps are unfinished.
-struct Left {
+struct OpenCount {
     count: AtomicUsize,
     none: Notify,
 }
 
-async fn stepped(_job: Stepped, cx: Cx, State(left): State<Arc<Left>>) -> anyhow::Result<usize> {
+async fn stepped(_job: JobWithSteps, cx: Cx, State(left): State<Arc<OpenCount>>) -> anyhow::Result<usize> {
     let mut sum = 0;
     for step in 0..STEPS {
         sum += cx.step(&format!("step-{step}"), async { anyhow::Ok(step) }).await?;
@@ -90,7 +90,7 @@ async fn child(job: Child) -> Result<usize, std::convert::Infallible> {
     Ok(job.number)
 }
 
-/// W7: this many jobs of five steps each. W8: one job with this many children, whose results are collected. Reports
+/// This many jobs of five steps each, and one job with this many children, whose results are collected. Reports
 /// each figure as it is measured.
 pub async fn measure(
     address: &str,
@@ -99,8 +99,8 @@ pub async fn measure(
     tell: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
     let client = Client::open(address).await?;
-    client.submit_all(vec![Stepped; jobs]).await?;
-    let left = Arc::new(Left { count: AtomicUsize::new(jobs), none: Notify::new() });
+    client.submit_all(vec![JobWithSteps; jobs]).await?;
+    let left = Arc::new(OpenCount { count: AtomicUsize::new(jobs), none: Notify::new() });
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = Worker::new(&client)
         .with(left.clone())
@@ -112,12 +112,12 @@ pub async fn measure(
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
     left.none.notified().await;
     let what = format!("steps of jobs that have {STEPS}, {CONCURRENCY} at once");
-    tell(Figure::new("W7", what).rate(rate(jobs * STEPS, watch.elapsed())));
+    tell(Figure::new("steps", what).rate(rate(jobs * STEPS, watch.elapsed())));
     let watch = Stopwatch::start();
     let sum = client.submit(Parent { children }).await?.result(FAN_OUT_TIMEOUT).await?;
     anyhow::ensure!(sum == children * (children - 1) / 2, "wrong results of the children: {sum}");
     let what = format!("{children} children of one job, spawned, run and collected");
-    tell(Figure::new("W8", what).rate(rate(children, watch.elapsed())));
+    tell(Figure::new("children", what).rate(rate(children, watch.elapsed())));
     // If the receiver is gone, the worker has already ended with an error.
     let _ = stop.send(());
     running.await??;

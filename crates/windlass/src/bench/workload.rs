@@ -13,7 +13,7 @@ use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId};
 use crate::remote::Remote;
 use crate::store::Store;
 use crate::store::caller::Caller;
-use crate::store::command::claim::{ClaimRequest, Claimed};
+use crate::store::command::claim::{ClaimRequest, ClaimedJob};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::submit::SubmitOptions;
@@ -46,8 +46,8 @@ fn reach(address: &str) -> Result<Arc<dyn Api>, OpenError> {
     Ok(Arc::new(Store::open(address, StoreOptions::default())?))
 }
 
-fn completed(claimed: &[Claimed]) -> Vec<Report> {
-    let report = |claimed: &Claimed| {
+fn completed(claimed: &[ClaimedJob]) -> Vec<Report> {
+    let report = |claimed: &ClaimedJob| {
         Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: None })
     };
     claimed.iter().map(report).collect()
@@ -90,13 +90,13 @@ impl BenchWorker {
         Ok(rate(jobs, watch.elapsed()))
     }
 
-    /// W2: batches of a thousand.
+    /// Batches of a thousand.
     pub async fn submit_batches(&self, jobs: usize) -> anyhow::Result<Figure> {
         let submitted = self.fill(jobs, 1_000, &self.job).await?;
-        Ok(Figure::new("W2", "submit in batches of 1000").rate(submitted))
+        Ok(Figure::new("batch", "submit in batches of 1000").rate(submitted))
     }
 
-    /// W1: one job per call, many concurrent callers.
+    /// One job per call, many concurrent callers.
     pub async fn submit_singly(&self, jobs: usize, callers: usize) -> anyhow::Result<Figure> {
         let watch = Stopwatch::start();
         let mut tasks = Vec::new();
@@ -118,10 +118,10 @@ impl BenchWorker {
         }
         let submitted = rate(times.len(), watch.elapsed());
         let what = format!("submit one by one, {callers} callers");
-        Ok(Figure::new("W1", what).rate(submitted).times(Times::of(times)))
+        Ok(Figure::new("submit", what).rate(submitted).times(Times::of(times)))
     }
 
-    /// W3: claims of 100 and their finishes, by several concurrent callers, until this many are done. Returns the rate
+    /// Claims of 100 and their finishes, by several concurrent callers, until this many are done. Returns the rate
     /// per second.
     pub async fn drain(&self, jobs: usize, callers: usize) -> anyhow::Result<f64> {
         let watch = Stopwatch::start();
@@ -149,20 +149,20 @@ impl BenchWorker {
         Ok(rate(done.load(Ordering::Relaxed), watch.elapsed()))
     }
 
-    /// W4: one job on an idle store, from submission to claim.
+    /// One job on an idle store, from submission to claim.
     pub async fn pick_up(&self, rounds: usize) -> anyhow::Result<Figure> {
         let times = self.picked_up_from(&*self.store, rounds).await?;
-        Ok(Figure::new("W4", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
+        Ok(Figure::new("pick-up", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
     }
 
-    /// W4: as [`pick_up`](BenchWorker::pick_up), with the submission on another node or in another process of the store
+    /// As [`pick_up`](BenchWorker::pick_up), with the submission on another node or in another process of the store
     /// at `address`.
     pub async fn pick_up_remote(&self, address: &str, rounds: usize) -> anyhow::Result<Figure> {
         let other = reach(address)?;
         let times = self.picked_up_from(&*other, rounds).await;
         other.close();
         let what = "pick-up on an idle store: submit on another node to claimed";
-        Ok(Figure::new("W4", what).times(Times::of(times?)))
+        Ok(Figure::new("pick-up", what).times(Times::of(times?)))
     }
 
     async fn picked_up_from(&self, other_node: &dyn Api, rounds: usize) -> anyhow::Result<Vec<Duration>> {
@@ -190,14 +190,14 @@ impl BenchWorker {
         Ok(times)
     }
 
-    /// W5: the effect of a large backlog on the rates: this many ready, delayed and in a paused queue, all in one
+    /// The effect of a large backlog on the rates: this many ready, delayed and in a paused queue, all in one
     /// store. Reports each figure as it is measured.
     pub async fn flatness(&self, backlog: usize, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
         self.fill(10_000, 1_000, &self.job).await?;
         let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
         let drain = self.drain(SAMPLE, 4).await?;
-        tell(Figure::new("W5", "submit with 10 k ready").rate(submit));
-        tell(Figure::new("W5", "claim + finish with 10 k ready").rate(drain));
+        tell(Figure::new("backlog", "submit with 10 k ready").rate(submit));
+        tell(Figure::new("backlog", "claim + finish with 10 k ready").rate(drain));
         let base = (submit, drain);
         let other = QueueName::new("other")?;
         let delayed = NewJob { delay: Some(Duration::from_secs(86_400)), ..self.job.clone() };
@@ -219,8 +219,12 @@ impl BenchWorker {
     ) -> anyhow::Result<()> {
         let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
         let drain = self.drain(SAMPLE, 4).await?;
-        tell(Figure::new("W5", format!("claim + finish with {with}")).rate(drain).beside(Some(base_drain)));
-        tell(Figure::new("W5", format!("submit with {with}")).rate(submit).beside(Some(base_submit)));
+        tell(
+            Figure::new("backlog", format!("claim + finish with {with}"))
+                .rate(drain)
+                .beside(Some(base_drain)),
+        );
+        tell(Figure::new("backlog", format!("submit with {with}")).rate(submit).beside(Some(base_submit)));
         Ok(())
     }
 }

@@ -65,24 +65,24 @@ impl Batch {
     ///
     /// # Errors
     /// [`SubmitError`] names the job, field, value and limit. Nothing was stored.
-    pub async fn submit(self) -> Result<Submitted, SubmitError> {
+    pub async fn submit(self) -> Result<SubmittedBatch, SubmitError> {
         let mut new = Vec::with_capacity(self.jobs.len());
         for (index, job) in self.jobs.into_iter().enumerate() {
             new.push(job.map_err(|invalid| SubmitError::Invalid { index, invalid })?);
         }
         let receipts = self.client.api().submit(self.client.caller(), new, SubmitOptions::default()).await?;
-        Ok(Submitted { client: self.client, number: self.number, receipts })
+        Ok(SubmittedBatch { client: self.client, number: self.number, receipts })
     }
 }
 
 /// A submitted batch.
-pub struct Submitted {
+pub struct SubmittedBatch {
     client: Client,
     number: u64,
     receipts: Vec<Receipt>,
 }
 
-impl Submitted {
+impl SubmittedBatch {
     /// The handle of a node of this batch.
     ///
     /// # Errors

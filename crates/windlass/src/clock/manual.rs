@@ -37,11 +37,11 @@ impl Clock for ManualClock {
 /// The clocks of a machine and of its database, each of which can be set separately: for tests with wrong clocks.
 #[derive(Debug)]
 pub struct ManualClocks {
-    shown: Mutex<Shown>,
+    shown: Mutex<Times>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Shown {
+struct Times {
     elapsed: Duration,
     wall: Timestamp,
     database: Timestamp,
@@ -51,7 +51,7 @@ struct Shown {
 impl ManualClocks {
     /// A machine that was just booted; its wall clock and that of its database show `wall`.
     pub fn new(wall: Timestamp) -> ManualClocks {
-        ManualClocks { shown: Mutex::new(Shown { elapsed: Duration::ZERO, wall, database: wall, boot: 1 }) }
+        ManualClocks { shown: Mutex::new(Times { elapsed: Duration::ZERO, wall, database: wall, boot: 1 }) }
     }
 
     /// Clocks of another process that show the same and can be set separately.
@@ -87,11 +87,11 @@ impl ManualClocks {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Shown)) {
+    fn change(&self, change: impl FnOnce(&mut Times)) {
         change(&mut self.shown.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn shown(&self) -> Shown {
+    fn shown(&self) -> Times {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -102,7 +102,7 @@ impl Clock for ManualClocks {
     }
 
     fn reading(&self) -> Option<Reading> {
-        let Shown { elapsed, wall, boot, .. } = self.shown();
+        let Times { elapsed, wall, boot, .. } = self.shown();
         Some(Reading { elapsed, wall, boot: Some(boot) })
     }
 

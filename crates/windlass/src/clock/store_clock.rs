@@ -248,11 +248,11 @@ impl StoreClock {
 
     /// Merges what other nodes know of gaps and leaps. Returns the result for this node, and what all nodes should know
     /// now.
-    pub(crate) fn learn_grace(&self, known: SharedGrace) -> (Grace, SharedGrace) {
+    pub(crate) fn merge_grace(&self, known: SharedGrace) -> (Grace, SharedGrace) {
         let mut state = self.lock();
-        let Some(state) = &mut *state else { return (Grace::default().knowing(known), known) };
+        let Some(state) = &mut *state else { return (Grace::default().with_shared(known), known) };
         state.shared = state.shared.with(known);
-        state.grace = state.grace.knowing(state.shared);
+        state.grace = state.grace.with_shared(state.shared);
         (state.grace, state.shared)
     }
 
@@ -265,7 +265,7 @@ impl StoreClock {
 
     /// Applies how often operators have accepted the wall clock, possibly in another process; believes it again if the
     /// number grew.
-    pub(crate) fn learn_accepted(&self, number: u64) {
+    pub(crate) fn apply_accepted(&self, number: u64) {
         if let Some(state) = &mut *self.lock() {
             match state.accepted {
                 Some(known) if number > known => state.accept(number),
@@ -301,7 +301,7 @@ impl State {
         let leap = Leap { from, to: self.time.now() };
         if leap.to > leap.from {
             self.shared = self.shared.with(SharedGrace { served_since: leap.to, leap });
-            self.grace = self.grace.knowing(self.shared);
+            self.grace = self.grace.with_shared(self.shared);
         }
     }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::branch::Branch;
-use super::history::{Dropped, Places, Record, millis};
+use super::history::{DroppedCall, Places, Record, millis};
 use super::quiet::{Kind, WaitAnswer};
-use super::reopen::Returned;
-use super::step_order::{Order, State, Undecided};
+use super::reopen::ReturnedError;
+use super::step_order::{OpenRecord, Order, State};
 use crate::clock::Stopwatch;
 use crate::handler::Snooze;
 use crate::job::{Failure, Origin};
@@ -155,7 +155,7 @@ impl<'a> Call<'a> {
     }
 
     /// Records that this part of the call is saved and the call continues.
-    pub(super) fn goes_on(&self, record: Record<'_>) {
+    pub(super) fn save_part(&self, record: Record<'_>) {
         let (from, to) = (record.from.or(record.at), record.from.and(record.at).or(record.to));
         if record.at.is_some()
             && let Ok(record) = serde_json::to_vec(&Record { at: None, from, to, ..record })
@@ -200,7 +200,7 @@ impl<'a> Call<'a> {
             state.reopen_within(&self.key, self.made, error, &failure.message);
         }
         if !state.is_stopping {
-            state.undecided.insert(self.key.clone(), Undecided { record, ended });
+            state.undecided.insert(self.key.clone(), OpenRecord { record, ended });
         }
         drop(state);
         self.returns(failure, places, snooze)
@@ -220,7 +220,7 @@ impl<'a> Call<'a> {
     fn returns(&self, failure: Failure, places: Places, snooze: Option<Snooze>) -> Failure {
         let (origin, token) = Origin::new();
         let mut state = self.order.lock();
-        let returned = Returned {
+        let returned = ReturnedError {
             key: self.key.clone(),
             places,
             message: failure.message.clone(),
@@ -271,8 +271,8 @@ impl Drop for Call<'_> {
         state.placed.remove(&self.key);
         let ended = state.next_tick();
         if let Some(record) = self.left_out(&state) {
-            state.dropped.insert(self.key.clone(), Dropped::of(&record));
-            state.undecided.insert(self.key.clone(), Undecided { record, ended });
+            state.dropped.insert(self.key.clone(), DroppedCall::of(&record));
+            state.undecided.insert(self.key.clone(), OpenRecord { record, ended });
         }
         drop(state);
         self.order.changed.notify_one();

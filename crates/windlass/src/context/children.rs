@@ -2,13 +2,13 @@
 
 use super::branch::Branch;
 use super::history::{GroupShape, Record};
-use super::quiet::{Awaited, Kind, WaitAnswer};
+use super::quiet::{Kind, WaitAnswer, WakeUp};
 use super::{CrashPoint, Cx, HandlerExit, failed};
 use crate::client::{Job, JobBuilder};
 use crate::error::Invalid;
-use crate::job::{Decided, ErrorRecord, Failure, GroupStrategy, JobId, JobState, NewJob};
+use crate::job::{ErrorRecord, Failure, GroupDecision, GroupStrategy, JobId, JobState, NewJob};
 use crate::limits;
-use crate::store::command::children::{NewGroup, SpawnOptions, Spawned};
+use crate::store::command::children::{NewGroup, SpawnOptions, SpawnReport};
 use crate::store::command::finish::Park;
 use crate::store::query::job_details::{DecidedGroup, Group};
 
@@ -126,16 +126,16 @@ impl Cx {
             let record = Record { group: Some(shape.clone()), ..call.record() };
             self.save_with_next(&call, &record).await.map_err(failed)?;
         }
-        call.goes_on(Record { group: Some(shape), ..call.record() });
+        call.save_part(Record { group: Some(shape), ..call.record() });
         let parks = self.may_spawn().await;
         let keeps_running = parks.is_none();
-        self.forget_places();
+        self.clear_places();
         self.crash_at(&CrashPoint::BeforeSpawn).await;
         let group = NewGroup { name: key.clone(), strategy, jobs };
         let spawned = self.spawn_now(group, parks).await?;
         self.crash_at(&CrashPoint::AfterSpawn).await;
         if keeps_running {
-            self.park(Awaited::Group(key)).await?;
+            self.park(WakeUp::Group(key)).await?;
             return std::future::pending().await;
         }
         if spawned.parent.is_held_with(self.fence())
@@ -166,7 +166,11 @@ impl Cx {
     }
 
     /// Spawns a group and parks on it and on `parks`; without them the job goes on.
-    async fn spawn_now(&self, group: NewGroup, parks: Option<Vec<Park>>) -> Result<Spawned, anyhow::Error> {
+    async fn spawn_now(
+        &self,
+        group: NewGroup,
+        parks: Option<Vec<Park>>,
+    ) -> Result<SpawnReport, anyhow::Error> {
         let _storing = self.0.order.storing();
         let client = self.client();
         let (writes, carried) = self.after_deferred(Vec::new(), false).await;
@@ -235,7 +239,7 @@ fn check_shape(key: &str, asked: &GroupShape, saved: &[u8]) -> Result<(), Failur
 }
 
 fn results<T: serde::de::DeserializeOwned>(group: Group) -> Result<Children<T>, anyhow::Error> {
-    let is_well = group.group.decided == Some(Decided::Well);
+    let is_well = group.group.decided == Some(GroupDecision::Well);
     if !group.omitted.is_empty() {
         let limit = limits::CHILD_RESULTS_BYTES_MAX;
         let message = format!(
@@ -296,7 +300,7 @@ mod tests {
             total: 3,
             open: 0,
             completed: 3,
-            decided: Some(Decided::Well),
+            decided: Some(GroupDecision::Well),
         };
         let children = vec![(child(0), Some(Arc::from(&b"0"[..]))), (child(2), Some(Arc::from(&b"2"[..])))];
         let found: Children<u32> = results(Group {

@@ -118,7 +118,7 @@ impl Places {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Dropped {
+pub(super) struct DroppedCall {
     pub(super) places: Places,
     /// How long it had run.
     pub(super) ran: Duration,
@@ -126,10 +126,10 @@ pub(super) struct Dropped {
     pub(super) by: Option<String>,
 }
 
-impl Dropped {
-    pub(super) fn of(record: &Record<'_>) -> Dropped {
+impl DroppedCall {
+    pub(super) fn of(record: &Record<'_>) -> DroppedCall {
         let ran = Duration::from_millis(record.ran_ms.unwrap_or(0));
-        Dropped { places: Places::of(record), ran, by: record.dropped_by.clone() }
+        DroppedCall { places: Places::of(record), ran, by: record.dropped_by.clone() }
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) struct SavedHistory {
     pub(super) places: BTreeMap<String, Places>,
     /// Saved calls that this attempt must make, by place.
     pub(super) required: BTreeSet<(u32, String)>,
-    pub(super) left_out: BTreeMap<String, Dropped>,
+    pub(super) left_out: BTreeMap<String, DroppedCall>,
     /// Calls that run again, with their first place.
     pub(super) open: BTreeMap<String, Option<u32>>,
     /// The first unused place.
@@ -165,7 +165,7 @@ impl SavedHistory {
             let last = if record.open { Some(u32::MAX) } else { record.at.or(record.to) };
             optional.extend(places.first().zip(last).filter(|(first, last)| first < last));
             if record.left_out {
-                known.left_out.insert(key.clone(), Dropped::of(&record));
+                known.left_out.insert(key.clone(), DroppedCall::of(&record));
             } else if record.open {
                 known.open.insert(key.clone(), places.first());
             } else {

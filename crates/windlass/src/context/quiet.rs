@@ -32,7 +32,7 @@ pub(super) struct Waiter {
 
 /// What wakes a parked job.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Awaited {
+pub(super) enum WakeUp {
     Moment(Timestamp),
     Signal {
         name: String,
@@ -43,21 +43,21 @@ pub(super) enum Awaited {
     Group(String),
 }
 
-impl Awaited {
+impl WakeUp {
     fn until(&self) -> Option<Timestamp> {
         match self {
-            Awaited::Moment(until) => Some(*until),
-            Awaited::Signal { until, .. } => *until,
-            Awaited::Group(_) => None,
+            WakeUp::Moment(until) => Some(*until),
+            WakeUp::Signal { until, .. } => *until,
+            WakeUp::Group(_) => None,
         }
     }
 
     /// The value as the store takes it.
     pub(super) fn into_park(self, now: Timestamp) -> Park {
         match self {
-            Awaited::Moment(until) => Park::Until(until),
-            Awaited::Group(name) => Park::Group { name },
-            Awaited::Signal { name, step, until } => {
+            WakeUp::Moment(until) => Park::Until(until),
+            WakeUp::Group(name) => Park::Group { name },
+            WakeUp::Signal { name, step, until } => {
                 Park::Signal { name, step: Some(step), timeout: until.map(|until| until.since(now)) }
             }
         }
@@ -75,7 +75,7 @@ pub(super) enum Kind {
     /// The handler dropped it in an earlier attempt, after it had run for this long.
     LeftOut(Duration),
     /// To park.
-    Park(Awaited),
+    Park(WakeUp),
     /// To spawn children and park.
     Spawn,
     /// To be stopped; does not keep a job from parking.
@@ -90,7 +90,7 @@ pub(super) enum WaitAnswer {
     /// The awaited calls will not be made: the code was changed.
     Changed,
     /// Spawn now, and park on these as well.
-    Spawn(Vec<Awaited>),
+    Spawn(Vec<WakeUp>),
     /// Spawn now without parking, because another call spawns children beside it.
     SpawnFirst,
     /// Park alone, because no task polls the handler.
@@ -98,18 +98,18 @@ pub(super) enum WaitAnswer {
 }
 
 /// The result of polling a handler.
-pub(super) enum Polled<T> {
+pub(super) enum HandlerPoll<T> {
     Ready(T),
     Pending,
     /// It parks on any of these.
-    Parks(Vec<Awaited>),
+    Parks(Vec<WakeUp>),
 }
 
 /// What to do with a handler that cannot continue.
 enum Decision {
     /// Poll it again, because a call was answered.
     Again,
-    Park(Vec<Awaited>),
+    Park(Vec<WakeUp>),
     Nothing,
 }
 
@@ -169,20 +169,20 @@ impl Order {
         context: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
         has_copies: impl Fn() -> bool,
-    ) -> Polled<T> {
+    ) -> HandlerPoll<T> {
         loop {
             if let Poll::Ready(ended) = self.poll_here(|| poll(context)) {
-                return Polled::Ready(ended);
+                return HandlerPoll::Ready(ended);
             }
             if !self.has_waiters(context) {
-                return Polled::Pending;
+                return HandlerPoll::Pending;
             }
             // Polls once more with a probe, to see which futures keep a waker of the handler.
             let witness =
                 Arc::new(WakerProbe { waker: context.waker().clone(), has_woken: AtomicBool::default() });
             let waker = Waker::from(witness.clone());
             if let Poll::Ready(ended) = self.poll_here(|| poll(&mut Context::from_waker(&waker))) {
-                return Polled::Ready(ended);
+                return HandlerPoll::Ready(ended);
             }
             let mut state = self.lock();
             let is_quiet = state.others(&witness, &waker) == 0 && !witness.has_woken.load(Ordering::SeqCst);
@@ -191,12 +191,12 @@ impl Order {
                 continue;
             }
             if !is_quiet && !state.must_park {
-                return Polled::Pending;
+                return HandlerPoll::Pending;
             }
             match state.decide(has_copies()) {
                 Decision::Again => {}
-                Decision::Park(parks) => return Polled::Parks(parks),
-                Decision::Nothing => return Polled::Pending,
+                Decision::Park(parks) => return HandlerPoll::Parks(parks),
+                Decision::Nothing => return HandlerPoll::Pending,
             }
         }
     }
@@ -211,7 +211,7 @@ impl Order {
     }
 
     /// Never returns. Answers calls that have waited too long, and ends sleeps that are due while the handler is busy.
-    pub(super) async fn hurry(&self, now: impl Fn() -> Timestamp) -> Infallible {
+    pub(super) async fn watch_waits(&self, now: impl Fn() -> Timestamp) -> Infallible {
         loop {
             let (wait, ends_at) = self.lock().wait_limit(now());
             let Some(wait) = wait else {
@@ -235,7 +235,7 @@ impl Order {
             // Also beside a copy of the context: a task that has it may be late, so the code need not have changed.
             drop(state);
             tracing::warn!("the order of steps differs from earlier attempts; running them in the new order");
-            return self.forget_order();
+            return self.stop_ordering();
         }
         if state.has_parks() {
             tracing::warn!(
@@ -290,7 +290,7 @@ impl State {
         is_any
     }
 
-    fn parks(&self) -> Vec<Awaited> {
+    fn parks(&self) -> Vec<WakeUp> {
         let parks = self.waiters.values().filter_map(|waiter| match &waiter.kind {
             Kind::Park(awaited) => Some(awaited.clone()),
             Kind::Turn | Kind::Replay | Kind::LeftOut(_) | Kind::Spawn | Kind::Stop => None,
@@ -363,7 +363,7 @@ impl State {
             return (Some(limits::PARK_WAIT_MAX), None);
         }
         // A step runs beside it and may end first.
-        let first = self.parks().iter().filter_map(Awaited::until).min();
+        let first = self.parks().iter().filter_map(WakeUp::until).min();
         (first.map(|until| until.since(now)), first)
     }
 
@@ -378,7 +378,7 @@ impl State {
     }
 
     fn end_waits(&mut self, ends_at: Timestamp) {
-        let is_over = |kind: &Kind| matches!(kind, Kind::Park(Awaited::Moment(until)) if *until <= ends_at);
+        let is_over = |kind: &Kind| matches!(kind, Kind::Park(WakeUp::Moment(until)) if *until <= ends_at);
         if !self.answer(is_over, &WaitAnswer::Go, usize::MAX) {
             // Whether a signal arrived in time is decided by the store.
             self.park_now();
@@ -445,7 +445,7 @@ mod tests {
     #[tokio::test]
     async fn no_wait_expires_during_a_store_request() {
         let order = Order::default();
-        let sleep = Kind::Park(Awaited::Moment(Timestamp::from_millis(60_000)));
+        let sleep = Kind::Park(WakeUp::Moment(Timestamp::from_millis(60_000)));
         let mut sleeping = std::pin::pin!(order.wait(sleep, |_| false));
         assert!(sleeping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!(order.lock().wait_limit(Timestamp::MIN), (Some(limits::PARK_WAIT_MAX), None));

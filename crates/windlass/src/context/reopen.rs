@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 
 use super::branch::is_within;
 use super::history::{Places, Record};
-use super::step_order::{Order, State, Undecided};
+use super::step_order::{OpenRecord, Order, State};
 use crate::handler::{Snooze, find_error};
 use crate::job::{Failure, Token};
 
 /// An error that a call returned to the handler.
-pub(super) struct Returned {
+pub(super) struct ReturnedError {
     pub(super) key: String,
     pub(super) places: Places,
     pub(super) message: String,
@@ -86,14 +86,15 @@ impl State {
         let own = error.downcast_ref::<Failure>();
         let tokens: Vec<&Arc<Token>> =
             origins.chain(own).filter_map(|failure| failure.origin.token()).collect();
-        let is_same =
-            |one: &Returned| tokens.iter().any(|token| std::ptr::eq(Arc::as_ptr(token), one.token.as_ptr()));
+        let is_same = |one: &ReturnedError| {
+            tokens.iter().any(|token| std::ptr::eq(Arc::as_ptr(token), one.token.as_ptr()))
+        };
         if !tokens.is_empty() {
             return recent.filter(|(_, one)| is_same(one)).map(|(index, _)| index).collect();
         }
         // Of several errors with the same text, the last one counts: the handler has continued after the others.
         let mut texts = BTreeSet::new();
-        let is_named = |one: &Returned| {
+        let is_named = |one: &ReturnedError| {
             let is_text = one.was_kept == Some(true) || one.was_shown.load(Ordering::Relaxed);
             is_text && names(message, &one.message)
         };
@@ -113,7 +114,7 @@ impl State {
             let dropped = dropped.filter(|(_, dropped)| dropped.by.as_ref() == Some(&inner));
             let keys: Vec<String> = dropped.map(|(key, _)| key.clone()).chain([inner.clone()]).collect();
             for key in keys {
-                self.undecided.insert(key, Undecided { record: Places::default().opened(), ended });
+                self.undecided.insert(key, OpenRecord { record: Places::default().opened(), ended });
             }
         }
     }

@@ -66,7 +66,7 @@ impl Cx {
 
     /// Clears the places of sleeps and groups that the job parks on at once: none of them has to come before later
     /// calls.
-    pub(crate) fn forget_places(&self) {
+    pub(crate) fn clear_places(&self) {
         let mut records = std::mem::take(&mut *lock(&self.0.unplaced));
         if records.is_empty() {
             records = self.0.order.beside_each_other();

@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 
 use super::branch::Branch;
 use super::call::{Call, Status};
-use super::history::{Dropped, Record, SavedHistory};
+use super::history::{DroppedCall, Record, SavedHistory};
 use super::lock;
 use super::quiet::{Kind, Waiter};
-use super::reopen::Returned;
+use super::reopen::ReturnedError;
 
 /// The calls that this attempt has made, and the saved calls that it has not made yet.
 #[derive(Default)]
@@ -54,13 +54,13 @@ pub(super) struct State {
     /// beside them may end first, and then they are not required in a later attempt.
     pub(super) placed: BTreeMap<String, Vec<u8>>,
     /// Calls of this attempt that ended without a value and are not saved, by key.
-    pub(super) undecided: BTreeMap<String, Undecided>,
+    pub(super) undecided: BTreeMap<String, OpenRecord>,
     /// Keys of calls that were undecided in this attempt and are now saved.
     pub(super) settled: BTreeSet<String>,
     /// Errors returned to the handler.
-    pub(super) errors: Vec<Returned>,
+    pub(super) errors: Vec<ReturnedError>,
     /// Calls that the handler dropped in this attempt.
-    pub(super) dropped: BTreeMap<String, Dropped>,
+    pub(super) dropped: BTreeMap<String, DroppedCall>,
     /// This attempt has done work or saved something.
     pub(super) has_progress: bool,
     /// The attempt was told to stop: calls that end without a value from now on run again, and new calls are not
@@ -83,7 +83,7 @@ pub(super) struct State {
     is_order_unknown: bool,
 }
 
-pub(super) struct Undecided {
+pub(super) struct OpenRecord {
     pub(super) record: Record<'static>,
     pub(super) ended: u64,
 }
@@ -117,7 +117,7 @@ impl Order {
     }
 
     /// Stops ordering calls in this attempt.
-    pub(super) fn forget_order(&self) {
+    pub(super) fn stop_ordering(&self) {
         let mut state = self.lock();
         state.is_order_unknown = true;
         state.wake_turns();

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::call::Call;
 use super::history::{Record, millis};
-use super::quiet::{Awaited, Kind, WaitAnswer};
+use super::quiet::{Kind, WaitAnswer, WakeUp};
 use super::{CrashPoint, Cx, HandlerExit, StepMode, failed};
 use crate::clock::Timestamp;
 use crate::job::Failure;
@@ -19,7 +19,7 @@ use crate::limits;
 
 /// The result of waiting for a signal, as the store saves it.
 #[derive(Deserialize)]
-struct Waited {
+struct WaitResult {
     #[serde(default)]
     signal: serde_json::Value,
     #[serde(default)]
@@ -80,18 +80,18 @@ impl Cx {
         let until = if let Some(saved) = self.saved_by(&call) {
             let record: Record<'_> = serde_json::from_slice(&saved)?;
             let until = record.until.unwrap_or(Timestamp::MIN);
-            call.goes_on(record);
+            call.save_part(record);
             until
         } else {
             let until = self.end_of(duration)?;
             let lasts_ms = Some(millis(duration));
             let record = Record { until: Some(until), lasts_ms, ..call.record() };
             self.save_with_next(&call, &record).await.map_err(failed)?;
-            call.goes_on(record);
+            call.save_part(record);
             until
         };
         if until > self.now() {
-            self.park(Awaited::Moment(until)).await?;
+            self.park(WakeUp::Moment(until)).await?;
         }
         call.keep();
         Ok(())
@@ -139,7 +139,7 @@ impl Cx {
 
     /// Parks the job until the awaited event, unless something else in the handler continues first. Returns if the end
     /// of the wait has been reached in the meantime.
-    pub(super) async fn park(&self, awaited: Awaited) -> Result<(), anyhow::Error> {
+    pub(super) async fn park(&self, awaited: WakeUp) -> Result<(), anyhow::Error> {
         self.crash_at(&CrashPoint::BeforePark).await;
         if self.is_batched() {
             return self.leave(HandlerExit::Park(awaited.into_park(self.now()))).await;
@@ -240,7 +240,7 @@ impl Cx {
         let Some(saved) = self.saved_by(call) else {
             self.save_after_with_next(call, None).await.map_err(failed)?;
             let (name, step) = (name.to_owned(), call.key().to_owned());
-            self.park(Awaited::Signal { name, step, until }).await?;
+            self.park(WakeUp::Signal { name, step, until }).await?;
             return std::future::pending().await;
         };
         let unreadable = |error: serde_json::Error| {
@@ -248,7 +248,7 @@ impl Cx {
                 format!("the value of signal `{name}` cannot be read as the type the code expects: {error}");
             Failure::permanent("signal_unreadable", message)
         };
-        let waited: Waited = serde_json::from_slice(&saved).map_err(unreadable)?;
+        let waited: WaitResult = serde_json::from_slice(&saved).map_err(unreadable)?;
         call.keep();
         if waited.timeout {
             return Ok(None);

@@ -21,7 +21,7 @@ use crate::job::{JobState, NewJob};
 use crate::limits;
 use crate::store::command::attempt_writes::AttemptWrite;
 use crate::store::command::children::{NewGroup, SpawnOptions};
-use crate::store::command::claim::Claimed;
+use crate::store::command::claim::ClaimedJob;
 use crate::store::command::finish::{Outcome, Park, Report};
 
 /// What waits to be written.
@@ -59,7 +59,7 @@ impl Cx {
 
     /// The claimed job: for workers that pass it on, such as to a durable push target.
     #[doc(hidden)]
-    pub fn as_claimed(&self) -> &Claimed {
+    pub fn as_claimed(&self) -> &ClaimedJob {
         &self.0.claimed
     }
 
@@ -130,14 +130,14 @@ impl Cx {
     }
 
     /// The records that wait, as writes, then `writes`, then the output that waits. They are kept until
-    /// [`written`](Carried::written), because a request can be dropped before its answer.
+    /// [`written`](RequestRecords::written), because a request can be dropped before its answer.
     ///
     /// Waits if a flush with an older value of the same record is in progress: two requests may arrive in any order.
     pub(super) async fn after_deferred(
         &self,
         writes: Vec<AttemptWrite>,
         is_flush: bool,
-    ) -> (Vec<AttemptWrite>, Carried<'_>) {
+    ) -> (Vec<AttemptWrite>, RequestRecords<'_>) {
         loop {
             // Before the check: a flush that ends in between is not missed.
             let changed = self.0.with_outcome.changed.notified();
@@ -146,7 +146,7 @@ impl Cx {
                 changed.await;
                 continue;
             };
-            let carried = Carried { cx: self, records: carried, is_flush };
+            let carried = RequestRecords { cx: self, records: carried, is_flush };
             let all = as_writes(deferred).chain(writes).chain(self.0.stream.write()).collect();
             return (all, carried);
         }
@@ -193,13 +193,13 @@ impl Cx {
 }
 
 /// What a request in progress carries of what waited.
-pub(super) struct Carried<'a> {
+pub(super) struct RequestRecords<'a> {
     cx: &'a Cx,
     records: Vec<(String, u64)>,
     is_flush: bool,
 }
 
-impl Carried<'_> {
+impl RequestRecords<'_> {
     /// All of this was written, and waits no more.
     pub(super) fn written(&self, writes: &[AttemptWrite]) {
         lock(&self.cx.0.with_outcome.records).remove(&self.records);
@@ -209,7 +209,7 @@ impl Carried<'_> {
     }
 }
 
-impl Drop for Carried<'_> {
+impl Drop for RequestRecords<'_> {
     fn drop(&mut self) {
         let with_outcome = &self.cx.0.with_outcome;
         lock(&with_outcome.records).request_ended(&self.records, self.is_flush);

@@ -78,7 +78,7 @@ pub trait BatchHandler<J: Job, Args>: Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// An error that fails every job of the batch.
-    fn run(self, jobs: Vec<J>, contexts: Vec<Cx>) -> impl Future<Output = Ended<J::Output>> + Send;
+    fn run(self, jobs: Vec<J>, contexts: Vec<Cx>) -> impl Future<Output = BatchResult<J::Output>> + Send;
 
     /// The type name of the first extracted state that the worker does not have. Such a worker does not start.
     #[allow(unused_variables, reason = "the name documents the parameter for implementors")]
@@ -88,7 +88,7 @@ pub trait BatchHandler<J: Job, Args>: Clone + Send + Sync + 'static {
 }
 
 /// The outcome of each job of a batch, in order, or one error for all of them.
-pub type Ended<T> = Result<Vec<Result<T, anyhow::Error>>, anyhow::Error>;
+pub type BatchResult<T> = Result<Vec<Result<T, anyhow::Error>>, anyhow::Error>;
 
 /// Return types of a batch handler for jobs whose output is `T`.
 #[diagnostic::on_unimplemented(
@@ -100,23 +100,23 @@ pub trait Outcomes<T> {
     ///
     /// # Errors
     /// An error that fails every job.
-    fn outcomes(self) -> Ended<T>;
+    fn outcomes(self) -> BatchResult<T>;
 }
 
 impl<T, E: Into<anyhow::Error>> Outcomes<T> for Vec<Result<T, E>> {
-    fn outcomes(self) -> Ended<T> {
+    fn outcomes(self) -> BatchResult<T> {
         Ok(self.into_iter().map(|outcome| outcome.map_err(Into::into)).collect())
     }
 }
 
 impl<T, E: Into<anyhow::Error>, A: Into<anyhow::Error>> Outcomes<T> for Result<Vec<Result<T, E>>, A> {
-    fn outcomes(self) -> Ended<T> {
+    fn outcomes(self) -> BatchResult<T> {
         self.map_err(Into::into)?.outcomes()
     }
 }
 
 impl<T, E: Into<anyhow::Error>> Outcomes<T> for Result<Vec<T>, E> {
-    fn outcomes(self) -> Ended<T> {
+    fn outcomes(self) -> BatchResult<T> {
         Ok(self.map_err(Into::into)?.into_iter().map(Ok).collect())
     }
 }
@@ -173,7 +173,7 @@ macro_rules! batch_handler {
             R: Outcomes<J::Output>,
             $($argument: ExtractAll,)*
         {
-            async fn run(self, jobs: Vec<J>, contexts: Vec<Cx>) -> Ended<J::Output> {
+            async fn run(self, jobs: Vec<J>, contexts: Vec<Cx>) -> BatchResult<J::Output> {
                 $(let $argument = $argument::extract_all(&contexts)?;)*
                 // Only contexts that the handler extracts count as its own.
                 drop(contexts);
@@ -196,7 +196,7 @@ batch_handler!(A1, A2, A3);
 batch_handler!(A1, A2, A3, A4);
 
 /// A batch handler, type-erased: a call for one job joins a call for many.
-pub(crate) struct Batched<H, J, Args> {
+pub(crate) struct BatchedHandler<H, J, Args> {
     handler: H,
     collector: Arc<BatchCollector<Member<J>>>,
     kind: PhantomData<fn() -> Args>,
@@ -238,14 +238,14 @@ impl<J> BatchExit for Member<J> {
 /// The outcome of one job, or the message of the handler's panic.
 type MemberOutcome = Result<Result<Vec<u8>, anyhow::Error>, String>;
 
-impl<H, J: Job, Args> Batched<H, J, Args> {
-    pub(crate) fn new(handler: H, options: BatchOptions) -> Batched<H, J, Args> {
+impl<H, J: Job, Args> BatchedHandler<H, J, Args> {
+    pub(crate) fn new(handler: H, options: BatchOptions) -> BatchedHandler<H, J, Args> {
         let collector = BatchCollector::new(options.jobs_max, options.wait_max);
-        Batched { handler, collector, kind: PhantomData }
+        BatchedHandler { handler, collector, kind: PhantomData }
     }
 }
 
-impl<H, J, Args> AnyHandler for Batched<H, J, Args>
+impl<H, J, Args> AnyHandler for BatchedHandler<H, J, Args>
 where
     J: Job,
     H: BatchHandler<J, Args>,
@@ -348,7 +348,7 @@ async fn all_closed(answers: &mut [oneshot::Sender<MemberOutcome>]) {
 
 /// The encoded outcomes of `count` jobs.
 fn encoded<T: serde::Serialize + serde::de::DeserializeOwned>(
-    ended: Ended<T>,
+    ended: BatchResult<T>,
     count: usize,
 ) -> Vec<Result<Vec<u8>, anyhow::Error>> {
     let error = match ended {

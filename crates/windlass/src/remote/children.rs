@@ -11,7 +11,7 @@ use super::record::sketch;
 use crate::error::WorkError;
 use crate::job::{JobRecord, JobType, Parent, Seq};
 use crate::store::command::attempt_writes::LeaseRef;
-use crate::store::command::children::{NewGroup, SpawnOptions, Spawned};
+use crate::store::command::children::{NewGroup, SpawnOptions, SpawnReport};
 use crate::store::wire::outcome::sent_writes;
 
 impl Remote {
@@ -20,7 +20,7 @@ impl Remote {
         lease: LeaseRef,
         group: NewGroup,
         options: SpawnOptions,
-    ) -> Result<Spawned, WorkError> {
+    ) -> Result<SpawnReport, WorkError> {
         let sent = sent_writes(&options.writes).ok_or_else(|| not_json("checkpoints"))?;
         let body = ChildrenBody {
             fence: lease.fence.0,
@@ -47,7 +47,7 @@ impl Remote {
             JobRecord { parent: Some(parent), ..sketch(child.id.0, child.r#type.0, child.state.0, now) }
         };
         let kind = group.jobs.first().map_or_else(nameless, |job| job.job_type.clone());
-        Ok(Spawned {
+        Ok(SpawnReport {
             group: view.group,
             is_known: view.known,
             children: view.children.into_iter().map(place).collect(),

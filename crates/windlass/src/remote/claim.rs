@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use windlass_api::claim::{ClaimBody, ClaimView, PROTOCOL, Registered, WorkerBody};
+use windlass_api::claim::{ClaimBody, ClaimView, PROTOCOL, RegisteredWorker, WorkerBody};
 use windlass_api::time::Span;
 
 use super::Remote;
@@ -25,7 +25,8 @@ impl Remote {
     pub(crate) async fn register(&self, new: NewWorker) -> Result<Worker, WorkError> {
         let body = WorkerBody::from(&new);
         // A second registration after a lost answer leaves an unused worker, which is removed in time.
-        let asked = self.client.ask::<Registered>(Call::post("/workers").json(&body).repeatable(true)).await;
+        let asked =
+            self.client.ask::<RegisteredWorker>(Call::post("/workers").json(&body).repeatable(true)).await;
         let missing = || WorkError::Store(StoreError::Unreachable("it has no workers".into()));
         let registered = asked.map_err(|error| error.into_work_or(missing()))?;
         let id = registered.worker_id.0;

@@ -16,7 +16,7 @@ use crate::clock::Timestamp;
 use crate::error::{ActError, StoreError};
 use crate::job::QueueName;
 use crate::settings::patch::SettingsPatch;
-use crate::store::command::settings::{Configured, Settings};
+use crate::store::command::settings::{Settings, SettingsReport};
 use crate::store::documents::config::{Config, QueueSettings};
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
@@ -33,23 +33,23 @@ pub(super) struct ActionResponse<T> {
 }
 
 impl Remote {
-    pub(crate) async fn configure(&self, patch: SettingsPatch) -> Result<Configured, ActError> {
+    pub(crate) async fn configure(&self, patch: SettingsPatch) -> Result<SettingsReport, ActError> {
         // Repeating a change of settings is harmless.
         match patch {
             SettingsPatch::Queue(queue, patch) => {
                 let call = Call::put(format!("/queues/{queue}")).json(&QueueBody::from(&patch));
                 let (shown, is_changed) = self.set::<QueueSettingsView>(call).await?;
-                Ok(Configured { settings: Settings::Queue(queue, shown.into()), is_changed })
+                Ok(SettingsReport { settings: Settings::Queue(queue, shown.into()), is_changed })
             }
             SettingsPatch::Type(name, patch) => {
                 let call = Call::put(format!("/types/{name}")).json(&TypeBody::from(&patch));
                 let (shown, is_changed) = self.set::<TypeSettingsView>(call).await?;
-                Ok(Configured { settings: Settings::Type(name, shown.into()), is_changed })
+                Ok(SettingsReport { settings: Settings::Type(name, shown.into()), is_changed })
             }
             SettingsPatch::Tenant(tenant, patch) => {
                 let call = Call::put(format!("/tenants/{tenant}")).json(&TenantBody::from(&patch));
                 let (shown, is_changed) = self.set::<TenantSettingsView>(call).await?;
-                Ok(Configured { settings: Settings::Tenant(tenant, shown.into()), is_changed })
+                Ok(SettingsReport { settings: Settings::Tenant(tenant, shown.into()), is_changed })
             }
         }
     }

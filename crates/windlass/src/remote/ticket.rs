@@ -3,20 +3,20 @@
 
 use super::Remote;
 use crate::job::{Failure, Spec, WorkerId};
-use crate::store::command::claim::Claimed;
+use crate::store::command::claim::ClaimedJob;
 use crate::store::command::finish::{Outcome, Report};
 use crate::ticket::{Subject, TicketFault};
 
 impl Remote {
     /// The jobs with valid tickets. The others are reported as failed; if the report is lost, their leases end, and the
     /// next worker verifies them again.
-    pub(super) async fn admitted(&self, worker: WorkerId, claimed: Vec<Claimed>) -> Vec<Claimed> {
+    pub(super) async fn admitted(&self, worker: WorkerId, claimed: Vec<ClaimedJob>) -> Vec<ClaimedJob> {
         if self.trusted.is_empty() {
             return claimed;
         }
         let (mut good, mut refused) = (Vec::with_capacity(claimed.len()), Vec::new());
         for claimed in claimed {
-            match self.judge(&claimed) {
+            match self.verify_ticket(&claimed) {
                 Ok(()) => good.push(claimed),
                 Err(fault) => {
                     tracing::warn!(job = %claimed.job.id, %fault, "job not run: its ticket does not match what was submitted");
@@ -34,7 +34,7 @@ impl Remote {
         good
     }
 
-    fn judge(&self, claimed: &Claimed) -> Result<(), TicketFault> {
+    fn verify_ticket(&self, claimed: &ClaimedJob) -> Result<(), TicketFault> {
         let ticket = claimed.ticket().ok_or(TicketFault::Missing)?;
         // Fields that a claim does not contain are known from the ticket alone.
         let spec = Spec {

@@ -164,7 +164,7 @@ impl Scan {
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     /// The jobs, in the requested order.
     pub jobs: Vec<JobRecord>,
     /// Where to continue, if the search reached its scan limit before the page was full.

@@ -69,21 +69,21 @@ impl Histogram {
 
 /// What happened to the jobs of queues or types since the start, by tenant and name, up to a maximum number of names.
 #[derive(Debug)]
-struct Named<Name> {
+struct CountsByName<Name> {
     by_name: BTreeMap<(Tenant, Name), Minute>,
     /// How many of the names are of each tenant.
     tenants: BTreeMap<Tenant, usize>,
 }
 
-type Totals<Name> = Mutex<Named<Name>>;
+type Totals<Name> = Mutex<CountsByName<Name>>;
 
-impl<Name> Default for Named<Name> {
-    fn default() -> Named<Name> {
-        Named { by_name: BTreeMap::new(), tenants: BTreeMap::new() }
+impl<Name> Default for CountsByName<Name> {
+    fn default() -> CountsByName<Name> {
+        CountsByName { by_name: BTreeMap::new(), tenants: BTreeMap::new() }
     }
 }
 
-fn locked<Name>(totals: &Totals<Name>) -> MutexGuard<'_, Named<Name>> {
+fn locked<Name>(totals: &Totals<Name>) -> MutexGuard<'_, CountsByName<Name>> {
     // Every step leaves the value consistent.
     totals.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -96,7 +96,7 @@ fn add<Name: Ord + Clone>(
     most: usize,
 ) {
     let mut totals = locked(totals);
-    let Named { by_name, tenants } = &mut *totals;
+    let CountsByName { by_name, tenants } = &mut *totals;
     for (lane, counts) in rates {
         let key = (lane.tenant.clone(), name(lane).clone());
         if let Some(total) = by_name.get_mut(&key) {

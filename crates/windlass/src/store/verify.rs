@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use audit::AuditCheck;
 use repair::Defect;
-pub use repair::{Remedy, Repair, RepairPlan, Repaired};
+pub use repair::{Remedy, Repair, RepairPlan, RepairResult};
 use rustc_hash::FxHashMap;
 
 use crate::error::StoreError;
@@ -80,7 +80,7 @@ impl VerifyReport {
 /// The progress of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct VerifyProgress {
     /// Jobs and audit records checked; a record that is checked twice counts twice.
     pub done: u64,
     /// Number of objects to check, as far as known at the beginning.
@@ -89,8 +89,8 @@ pub struct Checked {
 
 /// Counts what is checked, and reports progress.
 pub(crate) struct VerifyFinding<'a> {
-    checked: Checked,
-    tell: &'a mut dyn FnMut(Checked),
+    checked: VerifyProgress,
+    tell: &'a mut dyn FnMut(VerifyProgress),
 }
 
 impl VerifyFinding<'_> {
@@ -112,12 +112,12 @@ pub(crate) struct VerifyCounts {
 /// Checks every invariant that can be seen in stored data.
 pub(crate) fn verify(
     tx: &mut ReadTx<'_>,
-    tell: &mut dyn FnMut(Checked),
+    tell: &mut dyn FnMut(VerifyProgress),
 ) -> Result<Vec<VerifyReport>, StoreError> {
     let counted: u64 = tx.db.counts()?.lanes.values().flatten().sum();
     // Every record is read twice: for its content, and in the chain.
     let expected = counted + 2 * newest_record(tx)?;
-    let mut progress = VerifyFinding { checked: Checked { done: 0, expected }, tell };
+    let mut progress = VerifyFinding { checked: VerifyProgress { done: 0, expected }, tell };
     let served_until = tx.db.committed_at()?;
     let mut life = life::reports();
     let mut graph = graph::Graph::default();
@@ -166,12 +166,12 @@ pub(crate) fn verify(
 pub(crate) fn verify_audit(
     tx: &mut ReadTx<'_>,
     check: &AuditCheck,
-    tell: &mut dyn FnMut(Checked),
+    tell: &mut dyn FnMut(VerifyProgress),
 ) -> Result<VerifyReport, StoreError> {
     let expected = newest_record(tx)?;
     let mut check = check.clone();
     check.trusted.extend(audit::own_check(tx).trusted);
-    audit::chain(tx, &mut VerifyFinding { checked: Checked { done: 0, expected }, tell }, &check)
+    audit::chain(tx, &mut VerifyFinding { checked: VerifyProgress { done: 0, expected }, tell }, &check)
 }
 
 /// A job whose submission is damaged, and what is wrong with it.
@@ -247,7 +247,7 @@ fn counters(
 /// Checks every invariant, and plans what can be done about findings.
 pub(crate) fn plan_repairs(
     tx: &mut ReadTx<'_>,
-    tell: &mut dyn FnMut(Checked),
+    tell: &mut dyn FnMut(VerifyProgress),
 ) -> Result<RepairPlan, StoreError> {
     let through = newest_record(tx)?;
     let reports = verify(tx, tell)?;

@@ -18,7 +18,7 @@ use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, find_error};
 use crate::job::{Category, Failure, JobRecord, Strategy, described};
 use crate::limits;
-use crate::store::command::claim::Claimed;
+use crate::store::command::claim::ClaimedJob;
 use crate::store::command::finish::{Outcome, Park, Report};
 
 pub(crate) type Panic = Box<dyn Any + Send>;
@@ -26,7 +26,7 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 /// Starts a claimed job once a slot is free. Its claim permit is returned when its outcome has been queued.
 pub(super) fn start(
     shared: Arc<WorkerShared>,
-    claimed: Claimed,
+    claimed: ClaimedJob,
     pool: Arc<SlotPool>,
     permit: OwnedSemaphorePermit,
     slot: Option<OwnedSemaphorePermit>,
@@ -85,14 +85,14 @@ async fn note_start(shared: &WorkerShared, cx: &Cx) {
 }
 
 /// Runs one attempt; `None` if there is nothing to report.
-pub(crate) async fn attempt(shared: &WorkerShared, claimed: Claimed) -> Option<Report> {
+pub(crate) async fn attempt(shared: &WorkerShared, claimed: ClaimedJob) -> Option<Report> {
     let cx = start_attempt(shared, claimed);
     let outcome = run(shared, &cx).await;
     shared.running.remove(cx.job_id(), cx.fence())?;
     Some(report(&cx, outcome?))
 }
 
-fn start_attempt(shared: &WorkerShared, claimed: Claimed) -> Cx {
+fn start_attempt(shared: &WorkerShared, claimed: ClaimedJob) -> Cx {
     let cx =
         Cx::new(shared.client.clone(), shared.states.clone(), claimed, shared.settings.run_options.clone());
     shared.running.insert(cx.clone());
@@ -185,7 +185,7 @@ async fn run_handler(shared: &WorkerShared, cx: &Cx) -> Option<Outcome> {
             drop_safely(cx, future);
             outcome
         }
-        Err(panic) => Some(judge(cx, Err(panic))),
+        Err(panic) => Some(outcome_catching_panics(cx, Err(panic))),
     };
     if cx.crashes_at(&CrashPoint::BeforeFinish) {
         None
@@ -224,16 +224,16 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
     let limit = cx.claimed().job.policy.timeouts.execution;
     tokio::select! {
         biased;
-        ended = catch(cx, future) => Some(judge(cx, ended)),
+        ended = catch(cx, future) => Some(outcome_catching_panics(cx, ended)),
         // Before what waits is written: if the handler parks, it is one commit with that.
         stop = cx.stopped() => match stop {
             HandlerExit::Park(park) => {
-                cx.forget_places();
+                cx.clear_places();
                 Some(Outcome::Parked(park))
             }
             HandlerExit::Parked | HandlerExit::Crash => None,
         },
-        never = cx.hurry() => match never {},
+        never = cx.watch_waits() => match never {},
         never = cx.write_deferred() => match never {},
         never = cx.write_stream() => match never {},
         () = tokio::time::sleep(limit) => {
@@ -273,7 +273,7 @@ fn drop_safely(cx: &Cx, future: HandlerFuture) {
 
 /// Converts a handler's result into an outcome. Formatting an error, and dropping an error or a panic payload, may
 /// panic too.
-fn judge(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
+fn outcome_catching_panics(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> Outcome {
     if let Ok(Err(error)) = &ended
         && let Ok(message) = catch_unwind(AssertUnwindSafe(|| failure_of(error).message))
     {

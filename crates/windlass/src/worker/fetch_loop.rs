@@ -13,7 +13,7 @@ use crate::clock::Stopwatch;
 use crate::error::WorkError;
 use crate::job::QueueName;
 use crate::limits;
-use crate::store::command::claim::{ClaimRequest, Claimed};
+use crate::store::command::claim::{ClaimRequest, ClaimedJob};
 
 /// Pause after a store error.
 const ERROR_PAUSE: Duration = Duration::from_millis(500);
@@ -120,7 +120,7 @@ async fn take_free(pool: &SlotPool, first: OwnedSemaphorePermit) -> Vec<OwnedSem
 fn start(
     shared: &Arc<WorkerShared>,
     pool: &Arc<SlotPool>,
-    jobs: Vec<Claimed>,
+    jobs: Vec<ClaimedJob>,
     free: Vec<OwnedSemaphorePermit>,
 ) {
     if jobs.iter().any(|claimed| claimed.job.crashes > 0) {

@@ -19,7 +19,7 @@ use windlass::entropy::Entropy;
 use windlass::job::{JobId, JobRecord, JobState, NewJob, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -81,13 +81,13 @@ impl Node {
         self.store.register(&self.me, NewWorker::default()).await.unwrap().id
     }
 
-    async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<Claimed> {
+    async fn claim(&self, worker: WorkerId, limit: usize) -> Vec<ClaimedJob> {
         let request = ClaimRequest::new(worker, limit);
         self.store.claim(&self.me, &request, Duration::ZERO).await.unwrap().jobs
     }
 
     /// The directives to a worker that beats for these jobs.
-    async fn beat(&self, worker: WorkerId, claimed: &[Claimed]) -> Vec<Directive> {
+    async fn beat(&self, worker: WorkerId, claimed: &[ClaimedJob]) -> Vec<Directive> {
         let beats =
             claimed.iter().map(|claimed| HeartbeatItem::new(claimed.job.id, claimed.job.fence)).collect();
         let reply = self.store.heartbeat(&self.me, worker, beats).await.unwrap();
@@ -116,7 +116,7 @@ impl Node {
     }
 
     /// The same while a worker beats every ten seconds; all of its jobs stay with it.
-    async fn pass_beating(&self, seconds: u64, worker: WorkerId, claimed: &[Claimed]) {
+    async fn pass_beating(&self, seconds: u64, worker: WorkerId, claimed: &[ClaimedJob]) {
         for second in 0..seconds {
             self.clocks.pass(SECOND);
             self.tick().await;

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use windlass::Store;
 use windlass::store::environment::Environment;
 pub(crate) use windlass_conformance::fixture::*;
-use windlass_conformance::{EngineUnderTest, Opened};
+use windlass_conformance::{EngineUnderTest, TestStore};
 
 /// Which engine a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +53,13 @@ impl On {
 }
 
 impl EngineUnderTest for On {
-    fn open(&self, env: Environment) -> Opened {
+    fn open(&self, env: Environment) -> TestStore {
         let (files, address) = self.address();
         let store = Store::open_in(&address, env).expect("a new store opens");
         let keep = files.map(|files| Box::new(files) as Box<_>);
         let is_shared = *self != On::Memory;
         let address = if is_shared { address } else { String::new() };
-        Opened { store, address, has_bounded_searches: is_shared, keep }
+        TestStore { store, address, has_bounded_searches: is_shared, keep }
     }
 }
 

@@ -9,12 +9,12 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
-use windlass::store::methods::restore::{Restored, restore};
+use windlass::store::methods::restore::{RestoreReport, restore};
 
 use crate::fixture::new_job;
 
@@ -32,23 +32,23 @@ async fn submit(store: &Store) -> JobId {
         .id
 }
 
-async fn claim(store: &Store, worker: WorkerId) -> Claimed {
+async fn claim(store: &Store, worker: WorkerId) -> ClaimedJob {
     let request = ClaimRequest::new(worker, 1);
     store.claim(&Caller::local(), &request, std::time::Duration::ZERO).await.unwrap().jobs.remove(0)
 }
 
-async fn finish(store: &Store, worker: WorkerId, claimed: &Claimed) -> Finish {
+async fn finish(store: &Store, worker: WorkerId, claimed: &ClaimedJob) -> Finish {
     let outcome = Outcome::Completed { result: None };
     let report = Report::new(claimed.job.id, claimed.job.fence, outcome);
     store.finish(&Caller::local(), worker, vec![report]).await.unwrap().remove(0)
 }
 
-async fn put_back(folder: &TempDir) -> Result<Restored, RestoreError> {
+async fn put_back(folder: &TempDir) -> Result<RestoreReport, RestoreError> {
     restore(&folder.path().join("copy.db"), &folder.path().join("new.db"), |_| {}).await
 }
 
 /// Nothing that a worker with this claim writes is taken, whether it names itself or not.
-async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &Claimed) {
+async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &ClaimedJob) {
     let (me, job, fence) = (Caller::local(), claimed.job.id, claimed.job.fence);
     assert!(matches!(finish(store, worker, claimed).await, Finish::Stale));
     for worker in [Some(worker), None] {

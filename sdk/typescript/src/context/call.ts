@@ -13,7 +13,7 @@ export class Call {
   key: string;
   /** The step's own work is under way. */
   isWorking = false;
-  /** The handler took another branch: whatever becomes of the call is ignored. */
+  /** The handler took another branch: the result of the call is ignored. */
   isDropped = false;
   #status: Status;
   /** Overlaps when the call was made; `undefined` if it has no order. */

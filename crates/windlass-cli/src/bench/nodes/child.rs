@@ -19,7 +19,7 @@ const LINES_MAX: usize = 4;
 pub(crate) async fn be_a_node() -> anyhow::Result<ExitCode> {
     let mut lines = Lines::start()?;
     let mut addresses = Vec::new();
-    match obey(&mut lines, &mut addresses).await {
+    match run_order(&mut lines, &mut addresses).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             let why = addresses.iter().fold(format!("{error:#}"), |why, address: &String| {
@@ -31,7 +31,7 @@ pub(crate) async fn be_a_node() -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn obey(lines: &mut Lines, addresses: &mut Vec<String>) -> anyhow::Result<()> {
+async fn run_order(lines: &mut Lines, addresses: &mut Vec<String>) -> anyhow::Result<()> {
     let Order::Open { store, plain, payload } = lines.order().await? else {
         anyhow::bail!("the first order of a node opens a store");
     };

@@ -38,13 +38,13 @@ impl Link {
         let direct = Times::of(round_trips(&scratch.plain).await?);
         let what = "round trip of SELECT 1";
         if self.proxy.is_none() {
-            tell(Figure::new("RTT", what).times(direct));
+            tell(Figure::new("round-trip", what).times(direct));
             return Ok(());
         }
         let delayed = Times::of(round_trips(&self.plain).await?);
-        tell(Figure::new("RTT", what).times(delayed));
+        tell(Figure::new("round-trip", what).times(delayed));
         let added = Times { p50_ms: delayed.p50_ms - direct.p50_ms, p99_ms: delayed.p99_ms - direct.p50_ms };
-        tell(Figure::new("RTT", "added to a round trip by the proxy").times(added));
+        tell(Figure::new("round-trip", "added to a round trip by the proxy").times(added));
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use windlass::bench::node::Measured;
+use windlass::bench::node::CallTimes;
 
 use super::protocol::{GO, Order, Reply, STOP};
 use crate::limits::BENCH_NODE_REPLY_MAX;
@@ -91,13 +91,13 @@ impl Nodes {
     }
 
     /// Ends what lasts until this; returns what each has measured.
-    pub(super) async fn stop(&mut self) -> anyhow::Result<Vec<Measured>> {
+    pub(super) async fn stop(&mut self) -> anyhow::Result<Vec<CallTimes>> {
         self.send_line(STOP).await?;
         self.measured(Duration::ZERO).await
     }
 
     /// What each has measured, after this time.
-    pub(super) async fn measured(&mut self, time: Duration) -> anyhow::Result<Vec<Measured>> {
+    pub(super) async fn measured(&mut self, time: Duration) -> anyhow::Result<Vec<CallTimes>> {
         let mut all = Vec::with_capacity(self.0.len());
         for node in &mut self.0 {
             match node.reply(time).await? {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass::bench::node::Measured;
+use windlass::bench::node::CallTimes;
 
 /// Begin what was ordered.
 pub(super) const GO: &str = "go";
@@ -37,6 +37,6 @@ pub(super) enum Order {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
     Ready,
-    Measured(Measured),
+    Measured(CallTimes),
     Failed(String),
 }

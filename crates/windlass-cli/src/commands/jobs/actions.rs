@@ -9,7 +9,7 @@ use serde_json::json;
 use windlass::job::{JobAction, WorkerVersion};
 use windlass::settings::patch::Field;
 use windlass_api::actions::{
-    BulkAnswer, BulkBody, PriorityBody, ReasonBody, RedriveBody, SuspendBody, SuspendWord,
+    BulkAnswer, BulkBody, PriorityBody, ReasonBody, RedriveBody, SuspendBody, SuspendParam,
 };
 use windlass_api::expires::Expiry;
 use windlass_api::filter::JobFilter;
@@ -224,9 +224,9 @@ impl Action {
 
 pub(crate) async fn suspend(args: &SuspendArgs) -> anyhow::Result<ExitCode> {
     let mode = args.mode.map(|mode| match mode {
-        Mode::IdleOnly => SuspendWord::IdleOnly,
-        Mode::Graceful => SuspendWord::Graceful,
-        Mode::Aggressive => SuspendWord::Aggressive,
+        Mode::IdleOnly => SuspendParam::IdleOnly,
+        Mode::Graceful => SuspendParam::Graceful,
+        Mode::Aggressive => SuspendParam::Aggressive,
     });
     let expires = args.expires.map(Expiry::After);
     run(&args.which, Action::Suspend(SuspendBody { reason: args.reason.clone(), mode, expires })).await

@@ -109,7 +109,7 @@ async fn each_page(
 
 /// What a job says about others.
 #[derive(Deserialize)]
-struct Linked {
+struct Links {
     id: Text<JobId>,
     #[serde(default)]
     after: Vec<Text<JobId>>,
@@ -121,7 +121,7 @@ struct Linked {
 async fn named(client: &ServerClient, query: &ListQuery) -> anyhow::Result<HashSet<JobId>> {
     let (mut all, mut awaited) = (HashSet::new(), HashSet::new());
     each_page(client, query, |jobs| {
-        for job in read_known::<Linked>(jobs).0 {
+        for job in read_known::<Links>(jobs).0 {
             all.insert(job.id.0);
             awaited.extend(job.after.into_iter().chain(job.after_any).map(|id| id.0));
         }

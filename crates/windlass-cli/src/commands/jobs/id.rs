@@ -60,7 +60,7 @@ struct HasId {
 
 /// Matching ids.
 #[derive(Default)]
-struct Found {
+struct Matches {
     ids: Vec<String>,
     /// Number of jobs that were read.
     looked: usize,
@@ -119,12 +119,12 @@ impl ServerClient {
     }
 
     /// The ids of matching jobs on the first `pages` pages of a list, a few of them.
-    async fn fitting(&self, call: Call, pages: usize, part: &Part) -> Result<Found, Failure> {
+    async fn fitting(&self, call: Call, pages: usize, part: &Part) -> Result<Matches, Failure> {
         // One page of this size is enough for a prefix alone, unless it matches thousands of jobs.
         let is_told_at_once = !part.head.is_empty() && part.tail.is_empty();
         let limit = if is_told_at_once { CANDIDATES_SHOWN + 1 } else { limits::LIST_PAGE_JOBS };
         let call = call.query("limit", limit.to_string());
-        let (mut found, mut cursor) = (Found::default(), None::<String>);
+        let (mut found, mut cursor) = (Matches::default(), None::<String>);
         for _ in 0..pages {
             let page = self.page(call.clone().query_if("cursor", cursor.as_deref()), "jobs").await?;
             found.looked += page.items.len();

@@ -38,7 +38,7 @@ pub(crate) struct LogsArgs {
 }
 
 /// What was printed so far.
-struct Printed {
+struct PrintState {
     is_json: bool,
     paint: Paint,
     /// The number of the last printed line.
@@ -58,7 +58,7 @@ pub(crate) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
         return Ok(Exit::Done.into());
     };
     let id = client.job_id(id).await?;
-    let mut printed = Printed { is_json: args.connect.json, paint: Paint::for_data(), after: 0, count: 0 };
+    let mut printed = PrintState { is_json: args.connect.json, paint: Paint::for_data(), after: 0, count: 0 };
     if args.follow {
         follow(&client, &id, &mut printed).await?;
     } else {
@@ -71,7 +71,7 @@ pub(crate) async fn logs(args: &LogsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints lines until the job is final.
-async fn follow(client: &ServerClient, id: &str, printed: &mut Printed) -> anyhow::Result<()> {
+async fn follow(client: &ServerClient, id: &str, printed: &mut PrintState) -> anyhow::Result<()> {
     let mut changes = JobEventStream::open(client, id).await?;
     loop {
         // The state is read before the lines, so that no line written before the end is missed.
@@ -92,7 +92,7 @@ async fn lines(client: &ServerClient, id: &str, after: u64) -> Result<Vec<Box<Ra
     Ok(client.page(call, "logs").await?.items)
 }
 
-impl Printed {
+impl PrintState {
     fn print(&mut self, lines: Vec<Box<RawValue>>) -> anyhow::Result<()> {
         for line in lines {
             let LogLine { number, at, attempt, text } = serde_json::from_str(line.get())?;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use windlass_api::actions::{SignalBody, SignalTaken};
+use windlass_api::actions::{SignalBody, SignalReceipt};
 use windlass_api::job::ActedJob;
 use windlass_api::job::details::{Token, TokenBody};
 use windlass_api::json::Json;
@@ -61,7 +61,7 @@ pub(crate) async fn signal(args: &SignalArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let id = client.job_id(&args.id).await?;
     let call = Call::post(&["jobs", &id, "signals", &args.name]).json(&SignalBody { value });
-    if let Some(SignalTaken { id, signal }) = client.show(call).await? {
+    if let Some(SignalReceipt { id, signal }) = client.show(call).await? {
         output::line(&format!("{id}  {} sent", output::escaped(&signal)))?;
     }
     Ok(Exit::Done.into())

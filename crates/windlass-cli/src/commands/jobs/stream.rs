@@ -30,7 +30,7 @@ pub(crate) struct StreamArgs {
 }
 
 /// What was printed so far.
-struct Printed {
+struct PrintState {
     is_json: bool,
     /// The number of the last printed chunk.
     after: u64,
@@ -42,7 +42,7 @@ struct Printed {
 pub(crate) async fn stream(args: &StreamArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
     let id = client.job_id(&args.id).await?;
-    let mut printed = Printed { is_json: args.connect.json, after: args.after, count: 0, is_open: false };
+    let mut printed = PrintState { is_json: args.connect.json, after: args.after, count: 0, is_open: false };
     let mut patience = RetryDeadline::default();
     loop {
         let looked = page(&client, &id, printed.after, args.follow).await;
@@ -78,7 +78,7 @@ async fn page(
     client.ask(call).await
 }
 
-impl Printed {
+impl PrintState {
     fn print(&mut self, page: &StreamPage) -> anyhow::Result<()> {
         for chunk in &page.chunks {
             if self.is_json {

@@ -3,18 +3,16 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde::de::DeserializeOwned;
-use serde_json::json;
 use windlass::alert::{AlertFormat, AlertStatus};
 use windlass::clock::Timestamp;
-use windlass::job::{JobType, QueueName, Tenant};
-use windlass_api::alert::{ActedAlert, AlertBody, AlertPauseBody, AlertView, ConditionWord};
-use windlass_api::expires::Expiry;
-use windlass_api::job::Job;
+use windlass::job::{JobType, QueueName};
+use windlass_api::alert::{AlertBody, AlertPauseBody, AlertView, ConditionParam};
 use windlass_api::text::Text;
 use windlass_api::time::Span;
 
-use crate::commands::jobs::actions::confirmed;
+use crate::commands::manage::tenant_object::{
+    DeleteArgs, ObjectArgs, PauseArgs, TenantObject, api_word, print,
+};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
@@ -23,7 +21,6 @@ use crate::output::color::Colour;
 use crate::output::fact_sheet::FactSheet;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::text::{ago, api_name, or_dash};
-use crate::output::{self, escaped};
 
 /// Arguments of `alerts`; lists alerts if no subcommand is given.
 #[derive(Args)]
@@ -39,51 +36,25 @@ enum AlertsCommand {
     /// List alerts with their state
     List(ConnectArgs),
     /// Show an alert
-    Show(NamedArgs),
+    Show(ObjectArgs<AlertView>),
     /// Create an alert, or change it; values that are not given stay
     Set(Box<SetArgs>),
     /// Pause an alert: it keeps its state and sends nothing
-    Pause {
-        /// Reason, for other operators
-        #[arg(long)]
-        reason: Option<String>,
-        /// Resume automatically after this time
-        #[arg(long, value_name = "DURATION")]
-        expires: Option<Span>,
-        #[command(flatten)]
-        named: NamedArgs,
-    },
+    Pause(PauseArgs<AlertView>),
     /// Resume an alert
-    Resume(NamedArgs),
+    Resume(ObjectArgs<AlertView>),
     /// Send a sample message; prints the id of the job that delivers it
-    Test(NamedArgs),
+    Test(ObjectArgs<AlertView>),
     /// Delete an alert; nothing is sent about it
-    Delete {
-        /// Do not ask for confirmation
-        #[arg(long, short)]
-        yes: bool,
-        #[command(flatten)]
-        named: NamedArgs,
-    },
+    Delete(DeleteArgs<AlertView>),
 }
 
-#[derive(Args)]
-struct NamedArgs {
-    /// The alert
-    name: String,
-    /// Of this tenant, for keys that can see several; about all tenants if not given
-    #[arg(long, value_name = "TENANT")]
-    tenant: Option<Text<Tenant>>,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-/// What to watch, and whom to tell.
+/// What to watch, and where to send messages.
 #[derive(Args)]
 struct SetArgs {
     /// What it watches: `dead_letters`, `oldest_ready`, `failure_rate`, `schedule_missed`, `clock_offset`
-    #[arg(long, value_name = "CONDITION", value_parser = choice::<ConditionWord>)]
-    on: Option<ConditionWord>,
+    #[arg(long, value_name = "CONDITION", value_parser = api_word::<ConditionParam>)]
+    on: Option<ConditionParam>,
     /// Threshold of `dead_letters` (a number) and `failure_rate` (percent)
     #[arg(long, value_name = "NUMBER")]
     more_than: Option<u64>,
@@ -106,7 +77,7 @@ struct SetArgs {
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     /// Format of its messages: webhook, slack
-    #[arg(long, value_name = "FORMAT", value_parser = choice::<AlertFormat>)]
+    #[arg(long, value_name = "FORMAT", value_parser = api_word::<AlertFormat>)]
     format: Option<AlertFormat>,
     /// How long the condition must hold before it fires
     #[arg(long, value_name = "DURATION")]
@@ -118,12 +89,7 @@ struct SetArgs {
     #[arg(long, value_name = "DURATION")]
     repeat_interval: Option<Span>,
     #[command(flatten)]
-    named: NamedArgs,
-}
-
-/// One of the API's words.
-fn choice<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+    object: ObjectArgs<AlertView>,
 }
 
 impl SetArgs {
@@ -139,13 +105,16 @@ impl SetArgs {
                 min_attempts: None,
                 queue: None,
                 r#type: None,
-                url: self.to.clone().ok_or_else(|| Failure::usage("who is told? give --to URL"))?,
+                url: self
+                    .to
+                    .clone()
+                    .ok_or_else(|| Failure::usage("messages need a receiver: give --to URL"))?,
                 format: None,
                 pending_for: None,
                 keep_firing_for: None,
                 repeat_interval: None,
             },
-            (None, None) => return Err(Failure::usage("what does it watch? give --on CONDITION")),
+            (None, None) => return Err(Failure::usage("an alert needs a condition: give --on CONDITION")),
         };
         // Thresholds of another condition mean nothing for this one.
         if let Some(condition) = self.on.filter(|condition| *condition != body.condition) {
@@ -171,69 +140,30 @@ pub(crate) async fn alerts(args: &AlertsArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         None => list(&args.connect).await,
         Some(AlertsCommand::List(connect)) => list(connect).await,
-        Some(AlertsCommand::Show(named)) => {
-            let client = named.connect.client()?;
-            let found = client.show(at(Call::get(&["alerts", &named.name]), named)).await?;
-            print_alert(found.as_ref(), client.now())
-        }
+        Some(AlertsCommand::Show(alert)) => alert.show().await,
         Some(AlertsCommand::Set(args)) => set(args).await,
-        Some(AlertsCommand::Pause { named, reason, expires }) => {
-            let body = AlertPauseBody { reason: reason.clone(), expires: expires.map(Expiry::After) };
-            act(named, Call::post(&["alerts", &named.name, "pause"]).json(&body)).await
+        Some(AlertsCommand::Pause(args)) => {
+            args.run(|reason, expires| AlertPauseBody { reason, expires }).await
         }
-        Some(AlertsCommand::Resume(named)) => {
-            act(named, Call::post(&["alerts", &named.name, "resume"])).await
-        }
-        Some(AlertsCommand::Test(named)) => {
-            let call = at(Call::post(&["alerts", &named.name, "test"]), named);
-            if let Some(job) = named.connect.client()?.show::<Job>(call).await? {
-                output::line(&job.id.to_string())?;
-            }
-            Ok(Exit::Done.into())
-        }
-        Some(AlertsCommand::Delete { named, yes }) => delete(named, *yes).await,
+        Some(AlertsCommand::Resume(alert)) => alert.act("resume").await,
+        Some(AlertsCommand::Test(alert)) => alert.submit("test").await,
+        Some(AlertsCommand::Delete(args)) => args.run().await,
     }
-}
-
-fn at(call: Call, named: &NamedArgs) -> Call {
-    call.query_if("tenant", named.tenant.as_ref().map(|tenant| tenant.0.as_str()))
-}
-
-async fn act(named: &NamedArgs, call: Call) -> anyhow::Result<ExitCode> {
-    let client = named.connect.client()?;
-    let acted = client.show::<ActedAlert>(at(call, named)).await?;
-    print_alert(acted.as_ref().map(|acted| &acted.alert), client.now())
-}
-
-async fn delete(named: &NamedArgs, yes: bool) -> anyhow::Result<ExitCode> {
-    let client = named.connect.client()?;
-    if !yes && !confirmed(&format!("delete alert {}?", escaped(&named.name)))? {
-        output::note("nothing was changed");
-        return Ok(Exit::No.into());
-    }
-    client.send(at(Call::delete(&["alerts", &named.name]), named)).await?;
-    if named.connect.json {
-        output::json(&json!({"name": named.name, "deleted": true}))?;
-    } else {
-        output::note(&format!("{} is deleted", escaped(&named.name)));
-    }
-    Ok(Exit::Done.into())
 }
 
 async fn set(args: &SetArgs) -> anyhow::Result<ExitCode> {
-    let (client, named) = (args.named.connect.client()?, &args.named);
-    let found = client.ask::<AlertView>(at(Call::get(&["alerts", &named.name]), named)).await;
+    let (client, object) = (args.object.connect.client()?, &args.object);
+    let found = client.ask::<AlertView>(object.in_tenant(Call::get(&object.path()))).await;
     let current = match found {
         Ok(current) => Some(current),
         Err(failure) if failure.exit() == Exit::NotFound => None,
         Err(failure) => return Err(failure.into()),
     };
     // The one that was found, also if its tenant was not given.
-    let tenant = current.as_ref().and_then(|current| current.tenant.clone()).or(named.tenant.clone());
-    let call = Call::put(&["alerts", &named.name]).json(&args.body(current)?);
+    let tenant = current.as_ref().and_then(|current| current.tenant.clone()).or(object.tenant.clone());
+    let call = Call::put(&object.path()).json(&args.body(current)?);
     let call = call.query_if("tenant", tenant.as_ref().map(|tenant| tenant.0.as_str()));
-    let acted = client.show::<ActedAlert>(call).await?;
-    print_alert(acted.as_ref().map(|acted| &acted.alert), client.now())
+    print(client.show::<AlertView>(call).await?.as_ref(), client.now())
 }
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
@@ -276,27 +206,37 @@ fn host(url: &str) -> &str {
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// Prints an alert; nothing if it was printed as JSON.
-fn print_alert(alert: Option<&AlertView>, now: Timestamp) -> anyhow::Result<ExitCode> {
-    let Some(alert) = alert else { return Ok(Exit::Done.into()) };
-    let mut facts = FactSheet::new(alert.name.0.as_str());
-    let value = alert.value.as_ref().map_or_else(String::new, |value| format!(", with {value}"));
-    facts.add("state", &format!("{} since {}{value}", api_name(&alert.state), ago(alert.since, now)));
-    facts.add("fires on", &alert.description);
-    let pending = format!("after {}, resolves after {}", alert.pending_for, alert.keep_firing_for);
-    facts.add("fires", &pending);
-    facts.add(
-        "repeats",
-        &alert.repeat_interval.map_or_else(|| "never".to_owned(), |span| format!("every {span}")),
-    );
-    facts.add("to", &format!("{} as {}", host(&alert.url), api_name(&alert.format)));
-    if let Some(job) = &alert.last_delivery {
-        facts.add("delivery", &job.to_string());
+impl TenantObject for AlertView {
+    const NOUN: &'static str = "alert";
+    const PLURAL: &'static str = "alerts";
+    const NAME_HELP: &'static str = "The alert";
+    const TENANT_HELP: &'static str =
+        "Of this tenant, for keys that can see several; about all tenants if not given";
+
+    fn print(&self, now: Timestamp) -> anyhow::Result<ExitCode> {
+        let mut facts = FactSheet::new(self.name.0.as_str());
+        let value = self.value.as_ref().map_or_else(String::new, |value| format!(", with {value}"));
+        facts.add("state", &format!("{} since {}{value}", api_name(&self.state), ago(self.since, now)));
+        facts.add("fires on", &self.description);
+        let pending = format!("after {}, resolves after {}", self.pending_for, self.keep_firing_for);
+        facts.add("fires", &pending);
+        facts.add(
+            "repeats",
+            &self.repeat_interval.map_or_else(|| "never".to_owned(), |span| format!("every {span}")),
+        );
+        facts.add("to", &format!("{} as {}", host(&self.url), api_name(&self.format)));
+        if let Some(job) = &self.last_delivery {
+            facts.add("delivery", &job.to_string());
+        }
+        if let Some(pause) = &self.paused {
+            facts.add_pause(pause.at, &pause.by, pause.reason.as_deref(), now);
+        }
+        facts.print()
     }
-    if let Some(pause) = &alert.paused {
-        facts.add_pause(pause.at, &pause.by, pause.reason.as_deref(), now);
+
+    fn deleted(name: &str) -> String {
+        format!("{name} is deleted")
     }
-    facts.print()
 }
 
 #[cfg(test)]

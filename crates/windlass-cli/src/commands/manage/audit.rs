@@ -1,5 +1,7 @@
 //! `windlass audit`: reads the audit trail over HTTP, and verifies the hash chain in the store.
 
+pub(crate) mod list;
+
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -9,7 +11,7 @@ use windlass::store::verify::AuditCheck;
 use windlass::ticket::TicketPublicKey;
 use windlass_api::record::HeadView;
 
-use crate::commands::manage::audit_list::{self, AuditListArgs};
+use self::list::AuditListArgs;
 use crate::commands::store_args::{Missing, ReportArgs};
 use crate::commands::stores::verify::{Bar, report};
 use crate::connection::client::Call;
@@ -54,8 +56,8 @@ struct VerifyArgs {
 
 pub(crate) async fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
-        None => audit_list::audit(&args.list).await,
-        Some(AuditCommand::List(list)) => audit_list::audit(list).await,
+        None => list::audit(&args.list).await,
+        Some(AuditCommand::List(list)) => list::audit(list).await,
         Some(AuditCommand::Verify(args)) => verify(args).await,
         Some(AuditCommand::Head(connect)) => head(connect).await,
     }

@@ -142,39 +142,39 @@ fn scope(kind: Kind, name: &str) -> anyhow::Result<(Option<Text<Tenant>>, Option
 }
 
 /// The result of a pause or resume.
-struct Done {
+struct PauseReport {
     is_changed: bool,
     /// The full id of a worker.
     id: Option<String>,
     jobs_resumed: Option<u64>,
 }
 
-impl From<ActedQueue> for Done {
-    fn from(acted: ActedQueue) -> Done {
-        Done { is_changed: acted.changed, id: None, jobs_resumed: acted.jobs_resumed }
+impl From<ActedQueue> for PauseReport {
+    fn from(acted: ActedQueue) -> PauseReport {
+        PauseReport { is_changed: acted.changed, id: None, jobs_resumed: acted.jobs_resumed }
     }
 }
 
-impl From<ActedWorker> for Done {
-    fn from(acted: ActedWorker) -> Done {
-        Done { is_changed: acted.changed, id: Some(acted.worker.id.to_string()), jobs_resumed: None }
+impl From<ActedWorker> for PauseReport {
+    fn from(acted: ActedWorker) -> PauseReport {
+        PauseReport { is_changed: acted.changed, id: Some(acted.worker.id.to_string()), jobs_resumed: None }
     }
 }
 
-impl From<ActedGate> for Done {
-    fn from(acted: ActedGate) -> Done {
-        Done { is_changed: acted.changed, id: None, jobs_resumed: None }
+impl From<ActedGate> for PauseReport {
+    fn from(acted: ActedGate) -> PauseReport {
+        PauseReport { is_changed: acted.changed, id: None, jobs_resumed: None }
     }
 }
 
-async fn done<T: DeserializeOwned + Into<Done>>(
+async fn done<T: DeserializeOwned + Into<PauseReport>>(
     client: &ServerClient,
     call: Call,
-) -> anyhow::Result<Option<Done>> {
+) -> anyhow::Result<Option<PauseReport>> {
     Ok(client.show::<T>(call).await?.map(Into::into))
 }
 
-impl Done {
+impl PauseReport {
     fn print(&self, kind: Kind, name: &str, state: &str) -> anyhow::Result<()> {
         let already = if self.is_changed { "" } else { ", as before" };
         let name = self.id.as_deref().unwrap_or(name);

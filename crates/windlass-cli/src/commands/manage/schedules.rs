@@ -4,33 +4,30 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use windlass::clock::Timestamp;
-use windlass::job::{JobType, QueueName, Tenant};
+use windlass::job::{JobType, QueueName};
 use windlass::schedule::{CatchUp, Overlap};
-use windlass_api::expires::Expiry;
-use windlass_api::job::Job;
 use windlass_api::priority::PriorityInput;
-use windlass_api::schedule::{
-    ActedSchedule, JobTemplate, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules,
-};
+use windlass_api::schedule::{JobTemplate, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
 use windlass_api::submission::Submission;
 use windlass_api::text::Text;
 use windlass_api::time::{Moment, Span};
 
-use crate::commands::jobs::actions::confirmed;
 use crate::commands::jobs::submit::{content, set_payload};
+use crate::commands::manage::tenant_object::{
+    DeleteArgs, ObjectArgs, PauseArgs, TenantObject, api_word, print,
+};
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
 use crate::exit_code::Exit;
 use crate::output::color::Colour;
+use crate::output::escaped;
 use crate::output::fact_sheet::FactSheet;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::text::{ago, api_name, moment, or_dash};
-use crate::output::{self, escaped};
 
 /// Arguments of `schedules`; lists schedules if no subcommand is given.
 #[derive(Args)]
@@ -52,53 +49,21 @@ enum SchedulesCommand {
         connect: ConnectArgs,
     },
     /// Show a schedule with its next runs
-    Show(NamedArgs),
+    Show(ObjectArgs<ScheduleView>),
     /// Create a schedule
-    Create(Box<CreateArgs>),
+    Create(Box<PutArgs>),
     /// Change a schedule; values that are not given stay
     Edit(Box<PutArgs>),
     /// Pause a schedule: its runs are skipped
-    Pause {
-        /// Reason, for other operators
-        #[arg(long)]
-        reason: Option<String>,
-        /// Resume automatically after this time
-        #[arg(long, value_name = "DURATION")]
-        expires: Option<Span>,
-        #[command(flatten)]
-        named: NamedArgs,
-    },
+    Pause(PauseArgs<ScheduleView>),
     /// Resume a schedule
-    Resume(NamedArgs),
+    Resume(ObjectArgs<ScheduleView>),
     /// Submit its job now
-    Trigger(NamedArgs),
+    Trigger(ObjectArgs<ScheduleView>),
     /// Create a deleted schedule again; runs that were due in between are skipped
-    Restore(NamedArgs),
+    Restore(ObjectArgs<ScheduleView>),
     /// Delete a schedule; jobs that it submitted stay, and it can be restored for 35 days
-    Delete {
-        /// Do not ask for confirmation
-        #[arg(long, short)]
-        yes: bool,
-        #[command(flatten)]
-        named: NamedArgs,
-    },
-}
-
-#[derive(Args)]
-struct NamedArgs {
-    /// The schedule
-    name: String,
-    /// Of this tenant, for keys that can see several
-    #[arg(long, value_name = "TENANT")]
-    tenant: Option<Text<Tenant>>,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
-#[derive(Args)]
-struct CreateArgs {
-    #[command(flatten)]
-    put: PutArgs,
+    Delete(DeleteArgs<ScheduleView>),
 }
 
 /// When to run, and which job.
@@ -123,10 +88,10 @@ struct PutArgs {
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
     /// What to do about missed runs: skip, once, all
-    #[arg(long, value_name = "WHAT", value_parser = choice::<CatchUp>)]
+    #[arg(long, value_name = "WHAT", value_parser = api_word::<CatchUp>)]
     missed: Option<CatchUp>,
     /// What to do if the previous run is not finished: allow, skip, cancel
-    #[arg(long, value_name = "WHAT", value_parser = choice::<Overlap>)]
+    #[arg(long, value_name = "WHAT", value_parser = api_word::<Overlap>)]
     overlap: Option<Overlap>,
     /// Queue of the jobs
     #[arg(long, value_name = "QUEUE")]
@@ -138,16 +103,11 @@ struct PutArgs {
     #[arg(long, value_name = "JSON")]
     job: Option<String>,
     #[command(flatten)]
-    named: NamedArgs,
+    object: ObjectArgs<ScheduleView>,
 }
 
 /// Fields as they are written: numbers may have more digits than fit.
 type Fields = BTreeMap<String, Box<RawValue>>;
-
-/// One of the API's words.
-fn choice<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|error| error.to_string())
-}
 
 impl PutArgs {
     /// The request: the schedule so far with the given flags applied.
@@ -204,7 +164,7 @@ impl PutArgs {
             fields.insert("type".to_owned(), to_raw_value(&name.to_string())?);
         }
         if !fields.contains_key("type") {
-            return Err(Failure::usage("which job? give --type"));
+            return Err(Failure::usage("a schedule needs a type of job: give --type"));
         }
         let mut job: Submission = serde_json::from_str(&serde_json::to_string(&fields)?)
             .map_err(|error| Failure::usage(format!("--job is not a submission: {error}")))?;
@@ -213,7 +173,7 @@ impl PutArgs {
         }
         job.queue = self.queue.clone().or(job.queue);
         job.priority = self.priority.or(job.priority);
-        job.tenant = self.named.tenant.clone().or(job.tenant);
+        job.tenant = self.object.tenant.clone().or(job.tenant);
         Ok(job)
     }
 }
@@ -223,68 +183,27 @@ pub(crate) async fn schedules(args: &SchedulesArgs) -> anyhow::Result<ExitCode> 
         None => list(&args.connect).await,
         Some(SchedulesCommand::List { deleted: false, connect }) => list(connect).await,
         Some(SchedulesCommand::List { deleted: true, connect }) => list_deleted(connect).await,
-        Some(SchedulesCommand::Restore(named)) => {
-            let client = named.connect.client()?;
-            let call = at(Call::post(&["schedules", &named.name, "restore"]), named);
-            print_schedule(client.show(call).await?.as_ref(), client.now())
-        }
-        Some(SchedulesCommand::Show(named)) => {
-            let client = named.connect.client()?;
-            let found = client.show(at(Call::get(&["schedules", &named.name]), named)).await?;
-            print_schedule(found.as_ref(), client.now())
-        }
-        Some(SchedulesCommand::Create(args)) => put(&args.put, true).await,
+        Some(SchedulesCommand::Restore(schedule)) => schedule.act("restore").await,
+        Some(SchedulesCommand::Show(schedule)) => schedule.show().await,
+        Some(SchedulesCommand::Create(args)) => put(args, true).await,
         Some(SchedulesCommand::Edit(args)) => put(args, false).await,
-        Some(SchedulesCommand::Pause { named, reason, expires }) => {
-            let body = SchedulePauseBody { reason: reason.clone(), expires: expires.map(Expiry::After) };
-            act(named, Call::post(&["schedules", &named.name, "pause"]).json(&body)).await
+        Some(SchedulesCommand::Pause(args)) => {
+            args.run(|reason, expires| SchedulePauseBody { reason, expires }).await
         }
-        Some(SchedulesCommand::Resume(named)) => {
-            act(named, Call::post(&["schedules", &named.name, "resume"])).await
-        }
-        Some(SchedulesCommand::Trigger(named)) => {
-            let call = at(Call::post(&["schedules", &named.name, "trigger"]), named);
-            if let Some(job) = named.connect.client()?.show::<Job>(call).await? {
-                output::line(&job.id.to_string())?;
-            }
-            Ok(Exit::Done.into())
-        }
-        Some(SchedulesCommand::Delete { named, yes }) => {
-            let client = named.connect.client()?;
-            if !yes && !confirmed(&format!("delete schedule {}?", escaped(&named.name)))? {
-                output::note("nothing was changed");
-                return Ok(Exit::No.into());
-            }
-            client.send(at(Call::delete(&["schedules", &named.name]), named)).await?;
-            if named.connect.json {
-                output::json(&json!({"name": named.name, "deleted": true}))?;
-            } else {
-                let name = escaped(&named.name);
-                output::note(&format!("{name} is deleted; `windlass schedules restore {name}` undoes it"));
-            }
-            Ok(Exit::Done.into())
-        }
+        Some(SchedulesCommand::Resume(schedule)) => schedule.act("resume").await,
+        Some(SchedulesCommand::Trigger(schedule)) => schedule.submit("trigger").await,
+        Some(SchedulesCommand::Delete(args)) => args.run().await,
     }
 }
 
-fn at(call: Call, named: &NamedArgs) -> Call {
-    call.query_if("tenant", named.tenant.as_ref().map(|tenant| tenant.0.as_str()))
-}
-
-async fn act(named: &NamedArgs, call: Call) -> anyhow::Result<ExitCode> {
-    let client = named.connect.client()?;
-    let acted = client.show::<ActedSchedule>(at(call, named)).await?;
-    print_schedule(acted.as_ref().map(|acted| &acted.schedule), client.now())
-}
-
 async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
-    let (client, named) = (args.named.connect.client()?, &args.named);
-    let found = client.ask::<ScheduleView>(at(Call::get(&["schedules", &named.name]), named)).await;
+    let (client, object) = (args.object.connect.client()?, &args.object);
+    let found = client.ask::<ScheduleView>(object.in_tenant(Call::get(&object.path()))).await;
     let current = match found {
         Ok(_) if is_new => {
             let message = format!(
                 "schedule {} exists already; `windlass schedules edit` changes it",
-                escaped(&named.name)
+                escaped(&object.name)
             );
             return Err(Failure::usage(message));
         }
@@ -292,9 +211,8 @@ async fn put(args: &PutArgs, is_new: bool) -> anyhow::Result<ExitCode> {
         Err(failure) if is_new && failure.exit() == Exit::NotFound => None,
         Err(failure) => return Err(failure.into()),
     };
-    let call = Call::put(&["schedules", &named.name]).json(&args.body(current)?);
-    let acted = client.show::<ActedSchedule>(call).await?;
-    print_schedule(acted.as_ref().map(|acted| &acted.schedule), client.now())
+    let call = Call::put(&object.path()).json(&args.body(current)?);
+    print(client.show::<ScheduleView>(call).await?.as_ref(), client.now())
 }
 
 async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
@@ -379,26 +297,35 @@ fn submitted(job: &JobTemplate) -> anyhow::Result<String> {
     Ok(fields.to_string())
 }
 
-/// Prints a schedule; nothing if it was printed as JSON.
-fn print_schedule(schedule: Option<&ScheduleView>, now: Timestamp) -> anyhow::Result<ExitCode> {
-    let Some(schedule) = schedule else { return Ok(Exit::Done.into()) };
-    let mut facts = FactSheet::new(schedule.name.0.as_str());
-    facts.add("when", &timing(schedule));
-    facts.add("job", &submitted(&schedule.job)?);
-    facts.add("missed", &api_name(&schedule.missed));
-    facts.add("overlap", &api_name(&schedule.overlap));
-    let last = or_dash(schedule.last_run.map(|last| ago(last, now)));
-    facts.add("submitted", &format!("{}, last {last}", schedule.submitted));
-    if let Some(pause) = &schedule.paused {
-        facts.add_pause(pause.at, &pause.by, pause.reason.as_deref(), now);
+impl TenantObject for ScheduleView {
+    const NOUN: &'static str = "schedule";
+    const PLURAL: &'static str = "schedules";
+    const NAME_HELP: &'static str = "The schedule";
+    const TENANT_HELP: &'static str = "Of this tenant, for keys that can see several";
+
+    fn print(&self, now: Timestamp) -> anyhow::Result<ExitCode> {
+        let mut facts = FactSheet::new(self.name.0.as_str());
+        facts.add("when", &timing(self));
+        facts.add("job", &submitted(&self.job)?);
+        facts.add("missed", &api_name(&self.missed));
+        facts.add("overlap", &api_name(&self.overlap));
+        let last = or_dash(self.last_run.map(|last| ago(last, now)));
+        facts.add("submitted", &format!("{}, last {last}", self.submitted));
+        if let Some(pause) = &self.paused {
+            facts.add_pause(pause.at, &pause.by, pause.reason.as_deref(), now);
+        }
+        if let Some(refused) = &self.last_refused {
+            facts.add("refused", &format!("{}: {}", ago(refused.at, now), refused.reason));
+        }
+        for run in &self.next_runs {
+            facts.add("runs", &format!("{} UTC, {}", moment(*run), ago(*run, now)));
+        }
+        facts.print()
     }
-    if let Some(refused) = &schedule.last_refused {
-        facts.add("refused", &format!("{}: {}", ago(refused.at, now), refused.reason));
+
+    fn deleted(name: &str) -> String {
+        format!("{name} is deleted; `windlass schedules restore {name}` undoes it")
     }
-    for run in &schedule.next_runs {
-        facts.add("runs", &format!("{} UTC, {}", moment(*run), ago(*run, now)));
-    }
-    facts.print()
 }
 
 #[cfg(test)]

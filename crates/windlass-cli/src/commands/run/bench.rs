@@ -77,7 +77,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let mut figures = Vec::new();
     let mut tell = |figure: Figure| {
         let (what, value, beside) = (&figure.what, figure.value(), figure.beside_what());
-        output::note(format!("{:<4} {what}: {value} {beside}", figure.workload).trim_end());
+        output::note(format!("{:<10} {what}: {value} {beside}", figure.workload).trim_end());
         figures.push(figure);
     };
     if !args.nodes.is_empty() || !args.rtt.is_empty() {

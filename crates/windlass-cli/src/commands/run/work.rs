@@ -177,7 +177,7 @@ pub(crate) async fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) async fn work(args: &WorkArgs) -> anyhow::Result<ExitCode> {
-    crate::process::hide_from_others();
+    crate::process::make_undumpable();
     let command = Path::new(&args.command[0]);
     anyhow::ensure!(is_runnable(command), "no program {}: give a path, or a name in PATH", command.display());
     let telemetry = warn_only()?;

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass::Store;
 use windlass::store::caller::Caller;
-use windlass::store::verify::{Checked, Remedy, Repair, RepairPlan, Repaired, VerifyReport};
+use windlass::store::verify::{Remedy, Repair, RepairPlan, RepairResult, VerifyProgress, VerifyReport};
 use windlass_server::number::grouped;
 
 use crate::commands::jobs::actions::{can_ask, confirmed};
@@ -86,12 +86,12 @@ async fn repair_store(store: &Store, args: &VerifyArgs) -> anyhow::Result<ExitCo
             Remedy::Derived(_) => Some(store.repair(&Caller::local(), &plan, repair).await?),
             _ => None,
         };
-        if let Some(Repaired::Refused(why)) = &outcome {
+        if let Some(RepairResult::Refused(why)) = &outcome {
             output::note(&format!("not repaired: {}: {why}", repair.code));
         }
         outcomes.push(outcome);
     }
-    let done = outcomes.iter().filter(|outcome| **outcome == Some(Repaired::Done)).count();
+    let done = outcomes.iter().filter(|outcome| **outcome == Some(RepairResult::Done)).count();
     let after = store.verify().await?;
     if is_json {
         let repairs = planned(&plan, &outcomes);
@@ -122,8 +122,8 @@ fn tell(repairs: &[Repair]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The repairs of a plan, and what became of those that were tried.
-fn planned(plan: &RepairPlan, outcomes: &[Option<Repaired>]) -> Vec<Value> {
+/// The repairs of a plan, and the results of those that were tried.
+fn planned(plan: &RepairPlan, outcomes: &[Option<RepairResult>]) -> Vec<Value> {
     let one = |(at, repair): (usize, &Repair)| {
         let (repaired, advice) = match &repair.remedy {
             Remedy::Derived(action) => (Some(action.as_str()), None),
@@ -131,9 +131,9 @@ fn planned(plan: &RepairPlan, outcomes: &[Option<Repaired>]) -> Vec<Value> {
             _ => (None, None),
         };
         let outcome = outcomes.get(at).and_then(Option::as_ref).map(|outcome| match outcome {
-            Repaired::Done => "done".to_owned(),
-            Repaired::Gone => "gone".to_owned(),
-            Repaired::Refused(why) => format!("refused: {why}"),
+            RepairResult::Done => "done".to_owned(),
+            RepairResult::Gone => "gone".to_owned(),
+            RepairResult::Refused(why) => format!("refused: {why}"),
             _ => "unknown".to_owned(),
         });
         json!({
@@ -156,7 +156,7 @@ impl Bar {
     }
 
     /// The callback that draws it.
-    pub(crate) fn teller(&self) -> impl FnMut(Checked) + Send + 'static {
+    pub(crate) fn teller(&self) -> impl FnMut(VerifyProgress) + Send + 'static {
         let (what, is_unwanted, shown) = (self.what, self.is_unwanted, self.shown.clone());
         move |checked| {
             let mut shown = shown.lock().expect("no code panics while holding this lock");

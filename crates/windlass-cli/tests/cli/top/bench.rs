@@ -13,17 +13,17 @@ async fn every_workload_is_measured_and_nothing_is_left_behind() {
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     let figures = report["figures"].as_array().unwrap();
     let of = |workload: &'static str| figures.iter().filter(move |figure| figure["workload"] == workload);
-    for workload in ["W1", "W2", "W3", "W4", "W7", "W8", "W10"] {
+    for workload in ["submit", "batch", "drain", "pick-up", "steps", "children", "idle"] {
         assert!(of(workload).count() > 0, "{workload} is missing in {report}");
     }
-    for workload in ["W1", "W2", "W3", "W4", "W10"] {
+    for workload in ["submit", "batch", "drain", "pick-up", "idle"] {
         let over_http = of(workload).any(|figure| figure["what"].as_str().unwrap().ends_with("over HTTP"));
         assert!(over_http, "{workload} over HTTP is missing in {report}");
     }
-    for figure in of("W2").chain(of("W3")).filter(|figure| figure["floor_per_second"].is_number()) {
+    for figure in of("batch").chain(of("drain")).filter(|figure| figure["floor_per_second"].is_number()) {
         assert!(figure["ratio"].as_f64().unwrap() > 0.0, "{figure}");
     }
-    let idle = of("W10").find(|figure| figure["bytes"].is_number()).unwrap();
+    let idle = of("idle").find(|figure| figure["bytes"].is_number()).unwrap();
     assert!(idle["bytes"].as_f64().unwrap() > 1e6, "{idle}");
     // Each figure was printed as it was measured.
     assert!(String::from_utf8_lossy(&done.stderr).lines().count() >= figures.len());

@@ -45,11 +45,11 @@ impl Client {
     async fn ask(&mut self, path: &str, body: &Value) -> Option<(u16, Value)> {
         let node = self.shared.nodes[self.rng.random_range(0..self.shared.nodes.len())];
         let answer = tokio::time::timeout(PATIENCE, ask(node, "POST", path, body)).await.ok()??;
-        // The server cannot say what became of it.
+        // The server cannot say how it ended.
         (answer.status < 500).then(|| (answer.status, answer.json()))
     }
 
-    /// Makes a call, and writes down what came of it.
+    /// Makes a call, and writes down its result.
     async fn call(
         &mut self,
         path: &str,
@@ -177,7 +177,7 @@ fn lease() -> String {
 }
 
 pub(super) fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a text")).to_owned()
 }
 
 fn leases(body: &Value) -> Vec<Lease> {

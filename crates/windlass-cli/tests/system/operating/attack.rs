@@ -32,7 +32,7 @@ enum Kind {
     SlowBody,
     /// Announces a huge body and sends all of it at once.
     HugeBody,
-    /// Sends what is no request, many times at once.
+    /// Sends invalid requests, many times at once.
     Garbage,
 }
 

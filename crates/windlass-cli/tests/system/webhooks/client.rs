@@ -16,7 +16,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use windlass::webhook_url::{TargetError, TargetPolicy};
 use windlass_server::webhooks::client::{Body, Call, CallError, WebhookClient, WebhookResponse};
-use windlass_server::webhooks::resolve::{Resolve, Resolved};
+use windlass_server::webhooks::resolve::{Resolve, ResolveFuture};
 use windlass_testkit::receiver::{Receiver, answer, read};
 use windlass_testkit::{PATIENCE, certificate};
 
@@ -27,7 +27,7 @@ struct Scripted {
 }
 
 impl Resolve for Scripted {
-    fn resolve<'a>(&'a self, _name: &'a str, _port: u16) -> Resolved<'a> {
+    fn resolve<'a>(&'a self, _name: &'a str, _port: u16) -> ResolveFuture<'a> {
         let nth = self.asked.fetch_add(1, Ordering::SeqCst);
         let answer = self.answers[nth % self.answers.len()].clone();
         Box::pin(async move { Ok(answer) })

@@ -309,7 +309,11 @@ async fn a_server_that_stops_gives_back_what_it_was_sending() {
     tokio::time::pause();
     office.close().await;
     let found = store.get(&me, id).await.unwrap().unwrap();
-    assert_eq!((found.job.failures, found.job.state.is_final()), (0, false), "that is no failure of the job");
+    assert_eq!(
+        (found.job.failures, found.job.state.is_final()),
+        (0, false),
+        "that is not a failure of the job"
+    );
     assert!(found.job.lease.is_none(), "nobody has it any more");
 }
 

@@ -2,7 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{JobId, JobState, NewJob};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::Finish;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::engine::RecordQuery;
@@ -25,18 +25,18 @@ fn mail() -> PauseTarget {
 }
 
 /// Jobs that run in the queue, and one that runs beside it and was submitted between them.
-async fn running_in_mail(t: &Fixture, count: usize) -> (Vec<Claimed>, JobId) {
+async fn running_in_mail(t: &Fixture, count: usize) -> (Vec<ClaimedJob>, JobId) {
     let mut jobs = vec![NewJob { queue: queue("mail"), ..new_job("send") }; count];
     jobs.insert(count / 2, new_job("other"));
     t.submit_all(jobs).await;
     let worker = t.worker().await;
     let claimed = t.claim(worker, count + 1).await;
-    let (other, mail): (Vec<Claimed>, Vec<Claimed>) =
+    let (other, mail): (Vec<ClaimedJob>, Vec<ClaimedJob>) =
         claimed.into_iter().partition(|claimed| claimed.job.lane.job_type.as_str() == "other");
     (mail, other[0].job.id)
 }
 
-fn ids(claimed: &[Claimed]) -> Vec<JobId> {
+fn ids(claimed: &[ClaimedJob]) -> Vec<JobId> {
     claimed.iter().map(|claimed| claimed.job.id).collect()
 }
 

@@ -1,9 +1,9 @@
 //! A job that goes on beside its children, parks on their groups later or never, and reads their results in pages.
 
-use windlass::job::{Decided, GroupStrategy, JobState, Wait};
+use windlass::job::{GroupDecision, GroupStrategy, JobState, Wait};
 use windlass::limits;
 use windlass::store::command::children::SpawnOptions;
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::environment::StoreOptions;
 use windlass::store::query::job_details::ChildQuery;
@@ -30,7 +30,7 @@ async fn spawn_background(t: &Fixture, family: &Family, name: &str, count: usize
 }
 
 async fn report(t: &Fixture, family: &Family, outcome: Outcome) -> Finish {
-    let Claimed { job, .. } = &family.parent;
+    let ClaimedJob { job, .. } = &family.parent;
     let report = Report::new(job.id, job.fence, outcome);
     t.store.finish(&t.me, family.worker, vec![report]).await.unwrap().remove(0)
 }
@@ -56,7 +56,7 @@ async fn a_job_that_goes_on_beside_its_children_parks_on_any_of_their_groups(t: 
     t.complete(family.children, &claimed[1]).await;
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
     let decided: Vec<_> = groups(t, family.id()).await.iter().map(|group| group.group.decided).collect();
-    assert_eq!(decided, [None, Some(Decided::Well)]);
+    assert_eq!(decided, [None, Some(GroupDecision::Well)]);
 }
 
 /// Model: child-groups
@@ -81,7 +81,7 @@ async fn a_job_can_end_before_the_children_it_does_not_wait_for(t: &Fixture) {
         t.complete(family.children, child).await;
     }
     assert_eq!(t.state(family.id()).await, JobState::Completed);
-    assert_eq!(groups(t, family.id()).await[0].group.decided, Some(Decided::Well));
+    assert_eq!(groups(t, family.id()).await[0].group.decided, Some(GroupDecision::Well));
 }
 
 /// Model: child-groups

@@ -1,9 +1,9 @@
 //! A finished child stays until its parent has ended: the parent may read its result at any time before.
 
 use windlass::error::ActError;
-use windlass::job::{Decided, GroupStrategy, JobId, JobState, NeededBy};
+use windlass::job::{GroupDecision, GroupStrategy, JobId, JobState, NeededBy};
 use windlass::store::command::bulk::{BulkAction, BulkReport};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::Outcome;
 use windlass::store::filter::Filter;
 
@@ -17,7 +17,7 @@ tests!(
     a_child_is_needed_also_while_its_parent_runs_again,
 );
 
-async fn complete(t: &Fixture, family: &Family, child: &Claimed, result: &str) {
+async fn complete(t: &Fixture, family: &Family, child: &ClaimedJob, result: &str) {
     let outcome = Outcome::Completed { result: Some(result.into()) };
     t.finish(family.children, child.job.id, child.job.fence, outcome).await;
 }
@@ -65,7 +65,7 @@ async fn a_bulk_deletion_skips_children_that_their_parent_needs(t: &Fixture) {
     complete(t, &family, &claimed[2], "2").await;
     assert_eq!(t.state(family.id()).await, JobState::Scheduled);
     let group = groups(t, family.id()).await.remove(0);
-    assert_eq!((group.group.decided, group.children.len()), (Some(Decided::Well), 3));
+    assert_eq!((group.group.decided, group.children.len()), (Some(GroupDecision::Well), 3));
     assert_eq!(results(t, &family).await, [b"0", b"1", b"2"].map(|result| Some(result.to_vec())));
     let parent = t.claim_one(family.worker).await;
     t.complete(family.worker, &parent).await;

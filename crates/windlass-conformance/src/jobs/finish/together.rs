@@ -6,7 +6,7 @@ use windlass::limits;
 use windlass::store::caller::Role;
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::children::{NewGroup, SpawnOptions};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
@@ -30,11 +30,11 @@ fn checkpoint(step: &str, value: &str) -> AttemptWrite {
     AttemptWrite::Checkpoint { step: step.to_owned(), value: value.into() }
 }
 
-fn report(claimed: &Claimed, outcome: Outcome) -> Report {
+fn report(claimed: &ClaimedJob, outcome: Outcome) -> Report {
     Report::new(claimed.job.id, claimed.job.fence, outcome)
 }
 
-fn completed(claimed: &Claimed, follow_ups: Vec<NewJob>) -> Report {
+fn completed(claimed: &ClaimedJob, follow_ups: Vec<NewJob>) -> Report {
     Report { follow_ups, ..report(claimed, Outcome::Completed { result: None }) }
 }
 

@@ -6,7 +6,7 @@ use windlass::error::WorkError;
 use windlass::job::{Failure, JobId, JobState};
 use windlass::limits;
 use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::query::stream::{StreamChunk, StreamPage};
@@ -29,7 +29,7 @@ fn chunks(offset: Option<u64>, chunks: &[&str]) -> AttemptWrite {
     AttemptWrite::Stream { offset, chunks: chunks.iter().map(|chunk| chunk.as_bytes().to_vec()).collect() }
 }
 
-async fn write(t: &Fixture, claimed: &Claimed, write: AttemptWrite) -> Result<(), WorkError> {
+async fn write(t: &Fixture, claimed: &ClaimedJob, write: AttemptWrite) -> Result<(), WorkError> {
     t.store.record(&t.me, lease_ref(claimed), vec![write]).await
 }
 
@@ -221,7 +221,7 @@ async fn output_stays_with_its_job_and_is_not_in_the_audit_trail(t: &Fixture) {
     let id = claimed.job.id;
     let (version, trail) = (t.get(id).await.version(), t.trail().await);
     write(t, &claimed, chunks(None, &["1"])).await.unwrap();
-    assert_eq!(t.get(id).await.version(), version, "output is no change of the job");
+    assert_eq!(t.get(id).await.version(), version, "output does not change the job");
     assert_eq!(t.trail().await, trail);
     t.fail(worker, &claimed, Failure::permanent("gone", "never")).await;
     assert_eq!(page(t, id, 0, 10).await.chunks.len(), 1, "also of a job that has failed");

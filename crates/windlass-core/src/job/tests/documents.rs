@@ -63,7 +63,7 @@ fn diagram() -> String {
     text + "```\n"
 }
 
-/// Model: refused-changes. The page shows the table that the state machine obeys.
+/// Model: refused-changes. The page shows the table of the state machine.
 #[test]
 fn the_documented_lifecycle_is_the_real_one() {
     is_documented("lifecycle", &table());

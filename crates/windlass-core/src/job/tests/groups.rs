@@ -10,13 +10,13 @@ fn group(strategy: GroupStrategy, total: u32) -> ChildGroup {
 }
 
 /// The decision after each finished child: `true` is a child that completed.
-fn decisions(strategy: GroupStrategy, ends: &[bool]) -> Vec<Option<Decided>> {
+fn decisions(strategy: GroupStrategy, ends: &[bool]) -> Vec<Option<GroupDecision>> {
     let mut group = group(strategy, u32::try_from(ends.len()).unwrap());
     ends.iter().map(|is_completed| group.child_ended(*is_completed)).collect()
 }
 
-const WELL: Option<Decided> = Some(Decided::Well);
-const BADLY: Option<Decided> = Some(Decided::Badly);
+const WELL: Option<GroupDecision> = Some(GroupDecision::Well);
+const BADLY: Option<GroupDecision> = Some(GroupDecision::Badly);
 
 /// Model: child-groups. Fail fast is decided by the first bad end, or when all completed.
 #[test]

@@ -12,7 +12,7 @@ use windlass::store::command::pause::PauseTarget;
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::history::HistorySubject;
 use windlass::store::query::job_types::TypeInfo;
-use windlass::store::query::known::Named;
+use windlass::store::query::known::ObjectName;
 use windlass::store::query::list::ListRequest;
 
 use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
@@ -171,7 +171,7 @@ pub(in crate::dashboard) async fn type_page(
     let infos = store.job_types(caller).await?;
     let info = infos.into_iter().find(|info| info.name == job_type);
     let Some(info) = info else {
-        let unknown = Unknown::of(board, visitor, Named::Type(job_type)).await?;
+        let unknown = Unknown::of(board, visitor, ObjectName::Type(job_type)).await?;
         let similar = unknown.map(|unknown| unknown.similar).unwrap_or_default();
         let hint = if similar.is_empty() {
             String::new()

@@ -137,7 +137,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         (part.next.map(|cursor| at("cursor", cursor)), part.previous.map(|cursor| at("before", cursor)));
     sort.sort(&mut part.jobs, now);
     let shown = Jobs {
-        heads: heads(columns, sort, |sort| here(query, pairs(), sort), &by_time(&asked, order)),
+        heads: heads(columns, sort, |sort| page_address(query, pairs(), sort), &by_time(&asked, order)),
         sorted: sort.column().map(|column| column.label().to_lowercase()),
         choice: ColumnChoice::of(columns),
         views: ViewList::of(visitor, pairs()),
@@ -169,7 +169,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
 }
 
 /// The address of this page, its jobs sorted by a column.
-fn here<'a>(query: &Fields, pairs: impl Iterator<Item = (&'a str, String)>, sort: String) -> String {
+fn page_address<'a>(query: &Fields, pairs: impl Iterator<Item = (&'a str, String)>, sort: String) -> String {
     let place = ["cursor", "before"].into_iter().find_map(|name| Some((name, query.text(name)?)));
     address("/jobs", pairs.chain(place).chain([("sort", sort)]))
 }

@@ -13,7 +13,7 @@ use windlass::store::command::pause::PauseTarget;
 use windlass::store::documents::config::{Config, PauseMode, PauseScope};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::history::HistorySubject;
-use windlass::store::query::known::Named;
+use windlass::store::query::known::ObjectName;
 use windlass::store::query::list::ListRequest;
 use windlass::store::query::queues::QueueInfo;
 use windlass::store::query::stats::ByState;
@@ -159,7 +159,7 @@ impl Unknown {
     pub(in crate::dashboard) async fn of(
         board: &Dashboard,
         visitor: &Visitor,
-        named: Named,
+        named: ObjectName,
     ) -> Result<Option<Unknown>, PageError> {
         let known = board.store().known(&visitor.caller, named).await?;
         Ok((!known.is_known).then_some(Unknown { similar: known.similar }))
@@ -228,7 +228,7 @@ pub(in crate::dashboard) async fn queue_page(
     let page = QueuePage {
         layout: context.layout("queues", format!("Queue {name}")),
         link: link.clone(),
-        unknown: Unknown::of(board, visitor, Named::Queue(info.name.clone())).await?,
+        unknown: Unknown::of(board, visitor, ObjectName::Queue(info.name.clone())).await?,
         paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
         is_aggressive: info.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
         resumed: info.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),

@@ -25,7 +25,7 @@ use crate::dashboard::{Dashboard, pages::limits};
 
 /// A named object and its link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Named {
+struct NamedLink {
     kind: &'static str,
     name: String,
     link: String,
@@ -36,7 +36,7 @@ struct Named {
 struct NoMatch {
     layout: Layout,
     text: String,
-    alike: Vec<Named>,
+    alike: Vec<NamedLink>,
     /// Errors that contain the text.
     groups: Vec<Group>,
     has_more: bool,
@@ -129,7 +129,7 @@ fn by_field(text: &str) -> Option<String> {
     Some(address("/jobs", [(name, value)]))
 }
 
-fn is_worker(found: &Named, text: &str) -> bool {
+fn is_worker(found: &NamedLink, text: &str) -> bool {
     found.kind == "worker" && found.link.strip_prefix("/workers/") == Some(text)
 }
 
@@ -141,15 +141,15 @@ async fn has_correlation(board: &Dashboard, visitor: &Visitor, text: &str) -> Re
 }
 
 /// All named objects.
-fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named> + 'a {
+fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = NamedLink> + 'a {
     let list = |kind: &'static str, name: &str| {
         let link = address("/jobs", [(kind, name.to_owned())]);
-        Named { kind, name: name.to_owned(), link }
+        NamedLink { kind, name: name.to_owned(), link }
     };
     let types = stats.types.keys().map(move |name| list("type", name.as_str()));
     let queues = stats.queues.keys().map(move |name| list("queue", name.as_str()));
     let tenants = stats.tenants.keys().map(move |name| list("tenant", name.as_str()));
-    let workers = config.workers.values().filter(|worker| !worker.name.is_empty()).map(|worker| Named {
+    let workers = config.workers.values().filter(|worker| !worker.name.is_empty()).map(|worker| NamedLink {
         kind: "worker",
         name: worker.name.clone(),
         link: format!("/workers/{}", worker.id),
@@ -160,7 +160,7 @@ fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named
         _ => None,
     });
     let set: BTreeSet<_> = config.queues.keys().map(|(name, _)| name).chain(paused).collect();
-    let set = set.into_iter().filter(|name| !stats.queues.contains_key(*name)).map(|name| Named {
+    let set = set.into_iter().filter(|name| !stats.queues.contains_key(*name)).map(|name| NamedLink {
         kind: "queue",
         name: name.to_string(),
         link: format!("/queues/{}", segment(name.as_str())),
@@ -169,7 +169,7 @@ fn named<'a>(stats: &'a Stats, config: &'a Config) -> impl Iterator<Item = Named
 }
 
 /// Similar names: first those that start with the text, then those that contain it.
-fn alike(text: &str, stats: &Stats, config: &Config) -> Vec<Named> {
+fn alike(text: &str, stats: &Stats, config: &Config) -> Vec<NamedLink> {
     let text = text.to_lowercase();
     let (mut first, mut later) = (Vec::new(), Vec::new());
     for found in named(stats, config) {

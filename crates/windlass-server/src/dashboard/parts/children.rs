@@ -1,7 +1,7 @@
 //! A job's children and the progress of their groups.
 
 use windlass::clock::Timestamp;
-use windlass::job::{Decided, GroupStrategy, JobRecord};
+use windlass::job::{GroupDecision, GroupStrategy, JobRecord};
 use windlass::store::filter::{Filter, Order};
 use windlass::store::query::list::ListRequest;
 
@@ -70,8 +70,8 @@ fn view(group: &windlass::job::ChildGroup) -> GroupView {
         failed,
         open: group.open,
         decided: match group.decided {
-            Some(Decided::Well) => "succeeded",
-            Some(Decided::Badly) => "failed",
+            Some(GroupDecision::Well) => "succeeded",
+            Some(GroupDecision::Badly) => "failed",
             None => "open",
         },
         done_width: share(group.completed),

@@ -165,7 +165,7 @@ fn in_utc(name: &str, value: &str) -> String {
     typed.map_or_else(|| value.to_owned(), |at| at.to_string())
 }
 
-/// A time in a URL as a browser's date field shows it; text that is no time stays.
+/// A time in a URL as a browser's date field shows it; other text is unchanged.
 pub(in crate::dashboard) fn shown_locally(text: &str) -> String {
     match text.parse::<Timestamp>() {
         Ok(at) => format::local(at).get(..16).unwrap_or_default().replace(' ', "T"),

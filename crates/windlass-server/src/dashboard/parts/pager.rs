@@ -54,7 +54,7 @@ pub(in crate::dashboard) fn page<T>(
     NamePage { shown, total, pager: Pager { path, what, find, first, next } }
 }
 
-/// The first objects of a list in another order than by name; there are no further pages, since a name is no place in it.
+/// The first objects of a list in another order than by name; there are no further pages, since a name is not a position in it.
 fn sorted<T>(
     all: Vec<T>,
     name: impl Fn(&T) -> &str,

@@ -11,7 +11,7 @@ use windlass::store::query::explain::Reason;
 
 use crate::dashboard::parts::format::{exact, with_moments};
 use crate::dashboard::requests::form::segment;
-use crate::dashboard::requests::job_actions::Allowed;
+use crate::dashboard::requests::job_actions::AllowedActions;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::requests::resume;
 
@@ -54,7 +54,7 @@ pub(in crate::dashboard) struct LimitField {
 pub(in crate::dashboard) struct Means<'a> {
     pub(in crate::dashboard) visitor: &'a Visitor,
     pub(in crate::dashboard) config: &'a Config,
-    pub(in crate::dashboard) allowed: Allowed,
+    pub(in crate::dashboard) allowed: AllowedActions,
     pub(in crate::dashboard) may_manage: bool,
     /// Whether no other job depends on it or waits for it.
     pub(in crate::dashboard) is_alone: bool,

@@ -18,7 +18,7 @@ use crate::dashboard::requests::undo::{PageAddress, UndoRequest};
 /// The possible actions in a job's state.
 #[allow(clippy::struct_excessive_bools, reason = "each is a button of its own")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::dashboard) struct Allowed {
+pub(in crate::dashboard) struct AllowedActions {
     pub(in crate::dashboard) submit: bool,
     pub(in crate::dashboard) suspend: bool,
     /// Whether it is running, so that suspending needs a mode.
@@ -35,11 +35,11 @@ pub(in crate::dashboard) struct Allowed {
     pub(in crate::dashboard) delete: bool,
 }
 
-impl Allowed {
+impl AllowedActions {
     /// The actions that the state allows.
-    pub(in crate::dashboard) fn in_state_of(job: &JobRecord) -> Allowed {
+    pub(in crate::dashboard) fn in_state_of(job: &JobRecord) -> AllowedActions {
         let is_allowed = |action: JobAction| action.is_allowed_in(job.state);
-        Allowed {
+        AllowedActions {
             is_repeat: job.state == JobState::Completed,
             submit: is_allowed(JobAction::Submit),
             suspend: is_allowed(JobAction::Suspend),
@@ -55,7 +55,11 @@ impl Allowed {
     }
 
     pub(in crate::dashboard) fn is_nothing(self) -> bool {
-        self == Allowed { is_running: self.is_running, is_repeat: self.is_repeat, ..Allowed::default() }
+        self == AllowedActions {
+            is_running: self.is_running,
+            is_repeat: self.is_repeat,
+            ..AllowedActions::default()
+        }
     }
 }
 

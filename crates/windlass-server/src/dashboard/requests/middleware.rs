@@ -87,11 +87,11 @@ pub(in crate::dashboard) async fn guard(
             held(finish(response, &visitor, back.as_deref()), &room, is_safe)
         }
         Ok(None) if is_open(request.uri().path()) => {
-            request.extensions_mut().insert(nobody(theme));
-            finish(next.run(request).await, &nobody(theme), back.as_deref())
+            request.extensions_mut().insert(anonymous(theme));
+            finish(next.run(request).await, &anonymous(theme), back.as_deref())
         }
         Ok(None) => turn_away(&request),
-        Err(error) => page::error_page(&error, &nobody(theme), back.as_deref()),
+        Err(error) => page::error_page(&error, &anonymous(theme), back.as_deref()),
     };
     harden(response.headers_mut());
     response
@@ -131,7 +131,7 @@ fn is_open(path: &str) -> bool {
     path == "/sign-in" || path.starts_with("/assets/")
 }
 
-fn nobody(theme: &'static str) -> Visitor {
+fn anonymous(theme: &'static str) -> Visitor {
     let caller = Caller::new("", Role::Viewer, None);
     let preferences = Preferences::default();
     Visitor {

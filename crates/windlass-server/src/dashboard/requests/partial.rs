@@ -163,7 +163,7 @@ mod tests {
             changed.html
         );
         let other_number = Page::read(&PAGE.replace("seen=1", "seen=2"), &first.parts).unwrap();
-        assert!(other_number.is_same, "the number of the change stream is no change of the page");
+        assert!(other_number.is_same, "the number of the change stream does not change the page");
     }
 
     #[test]

@@ -19,7 +19,9 @@ fn target(form: &Fields, visitor: &Visitor) -> Result<(PauseTarget, Caller), Pag
     let job_type = form.get("type").map(JobType::new).transpose();
     let job_type = job_type.map_err(|problem| PageError::invalid(format!("type: {problem}")))?;
     Ok(match (job_type, tenant) {
-        (Some(job_type), tenant) => (PauseTarget::Type(job_type), resume::speaking_for(visitor, tenant)?),
+        (Some(job_type), tenant) => {
+            (PauseTarget::Type(job_type), resume::caller_for_tenant(visitor, tenant)?)
+        }
         (None, Some(tenant)) => (PauseTarget::Tenant(tenant), visitor.caller.clone()),
         (None, None) => (PauseTarget::Gate, visitor.caller.clone()),
     })

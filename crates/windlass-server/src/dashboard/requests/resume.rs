@@ -40,7 +40,7 @@ pub(in crate::dashboard) fn scope(hold: &PauseRecord, visitor: &Visitor, config:
 }
 
 /// A caller for one tenant: an admin for any, others for their own.
-pub(in crate::dashboard) fn speaking_for(
+pub(in crate::dashboard) fn caller_for_tenant(
     visitor: &Visitor,
     tenant: Option<Tenant>,
 ) -> Result<Caller, PageError> {
@@ -69,7 +69,7 @@ pub(in crate::dashboard) async fn act(context: FormContext) -> Result<Response, 
         PauseScope::Queue { queue, tenant } => (PauseTarget::Queue(queue), tenant),
         PauseScope::Worker(worker) => (PauseTarget::Worker(worker), None),
     };
-    let caller = speaking_for(visitor, tenant)?;
+    let caller = caller_for_tenant(visitor, tenant)?;
     // From the reasons on a job's page.
     let job: Option<JobId> = form.get("job").and_then(|id| id.parse().ok());
     let place = match (form.get("back"), form.get("from"), job) {

@@ -6,7 +6,7 @@ pub(in crate::dashboard) mod fields;
 use std::time::Duration;
 
 use windlass::settings::Rate;
-use windlass::settings::patch::{Field, RetentionPatch};
+use windlass::settings::patch::{Field, RetentionPatch, TimeoutsPatch};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::requests::form::Fields;
@@ -65,6 +65,17 @@ pub(in crate::dashboard) fn rate(
 /// A duration.
 pub(in crate::dashboard) fn duration(form: &Fields, name: &str) -> Result<Field<Duration>, PageError> {
     if is_touched(form, name) { Ok(form.duration(name)?.into()) } else { Ok(Field::Keep) }
+}
+
+/// Time limits.
+pub(in crate::dashboard) fn timeouts(form: &Fields) -> Result<Field<TimeoutsPatch>, PageError> {
+    Ok(Field::Set(TimeoutsPatch {
+        execution: duration(form, "execution")?,
+        max_execution: duration(form, "max_execution")?,
+        lease: duration(form, "lease")?,
+        start: duration(form, "start")?,
+        lifetime: duration(form, "lifetime")?,
+    }))
 }
 
 /// How long jobs are kept, by final state.

@@ -1,6 +1,6 @@
 //! Compresses pages, their assets and JSON answers for clients that accept gzip. Streams are sent as they are.
 //!
-//! Compressed length can betray a secret that stands beside text of an attacker (BREACH). An attacker would have to make a
+//! Compressed length can reveal a secret beside text of an attacker (BREACH). An attacker would have to make a
 //! browser send requests that carry its session, and the cookie is `SameSite=Strict`; the API takes no cookies at all.
 //! Answers to forms, which may show a new API key once, are not compressed in any case.
 

@@ -11,10 +11,10 @@ use crate::limits;
 
 /// The latest events, by the address of their record in memory. The records are kept, so that the address stays unique.
 #[derive(Default)]
-pub(crate) struct EncodedEvents(Mutex<Kept>);
+pub(crate) struct EncodedEvents(Mutex<EventCache>);
 
 #[derive(Default)]
-struct Kept {
+struct EventCache {
     events: HashMap<usize, (Arc<Record>, Bytes)>,
     /// Oldest first.
     order: VecDeque<usize>,
@@ -36,12 +36,12 @@ impl EncodedEvents {
         event
     }
 
-    fn kept<T>(&self, work: impl FnOnce(&mut Kept) -> T) -> T {
+    fn kept<T>(&self, work: impl FnOnce(&mut EventCache) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Kept {
+impl EventCache {
     fn keep(&mut self, place: usize, record: Arc<Record>, event: Bytes) {
         if self.events.insert(place, (record, event)).is_some() {
             return;

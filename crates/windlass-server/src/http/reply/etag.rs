@@ -51,14 +51,14 @@ impl fmt::Display for EntityTag {
 }
 
 /// A response with the tag of its job.
-pub(crate) struct Tagged<R>(pub(crate) R, pub(crate) EntityTag);
+pub(crate) struct WithEtag<R>(pub(crate) R, pub(crate) EntityTag);
 
 fn put_tag(response: &mut Response, tag: &EntityTag) {
     let value = HeaderValue::from_str(&tag.to_string()).expect("a tag is hexadecimal digits");
     response.headers_mut().insert(header::ETAG, value);
 }
 
-impl<R: IntoResponse> IntoResponse for Tagged<R> {
+impl<R: IntoResponse> IntoResponse for WithEtag<R> {
     fn into_response(self) -> Response {
         let mut response = self.0.into_response();
         put_tag(&mut response, &self.1);
@@ -66,7 +66,7 @@ impl<R: IntoResponse> IntoResponse for Tagged<R> {
     }
 }
 
-impl<R: Reply> Reply for Tagged<R> {
+impl<R: Reply> Reply for WithEtag<R> {
     fn describe(shape: &mut Shape) {
         R::describe(shape);
         shape.is_tagged = true;
@@ -75,14 +75,14 @@ impl<R: Reply> Reply for Tagged<R> {
 
 /// A job, or 304 if the caller has exactly this already.
 pub(crate) enum Fresh<T> {
-    New(Tagged<JsonOk<T>>),
+    New(WithEtag<JsonOk<T>>),
     Seen(EntityTag),
 }
 
 impl<T> Fresh<T> {
     /// The response for a caller that has the tags `held`.
-    pub(crate) fn unless_held(value: T, tag: EntityTag, held: &Held) -> Fresh<T> {
-        if held.holds(&tag) { Fresh::Seen(tag) } else { Fresh::New(Tagged(JsonOk(value), tag)) }
+    pub(crate) fn unless_held(value: T, tag: EntityTag, held: &IfNoneMatch) -> Fresh<T> {
+        if held.holds(&tag) { Fresh::Seen(tag) } else { Fresh::New(WithEtag(JsonOk(value), tag)) }
     }
 }
 
@@ -104,22 +104,22 @@ where
     JsonOk<T>: Reply,
 {
     fn describe(shape: &mut Shape) {
-        <Tagged<JsonOk<T>>>::describe(shape);
-        shape.gives_nothing(StatusCode::NOT_MODIFIED);
+        <WithEtag<JsonOk<T>>>::describe(shape);
+        shape.add_empty_response(StatusCode::NOT_MODIFIED);
     }
 }
 
 /// `If-Match`: the versions of the job that the action requires.
-pub(crate) struct Expected(pub(crate) IfMatch);
+pub(crate) struct IfMatchHeader(pub(crate) IfMatch);
 
-impl FromRequestParts<App> for Expected {
+impl FromRequestParts<App> for IfMatchHeader {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Expected, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<IfMatchHeader, ApiError> {
         let Some(tags) = Tags::read(&parts.headers, &header::IF_MATCH)? else {
-            return Ok(Expected(IfMatch::any()));
+            return Ok(IfMatchHeader(IfMatch::any()));
         };
-        Ok(Expected(match tags {
+        Ok(IfMatchHeader(match tags {
             Tags::Any => IfMatch::any(),
             // Weak tags and tags of another form match nothing here.
             Tags::Listed(tags) => {
@@ -129,7 +129,7 @@ impl FromRequestParts<App> for Expected {
     }
 }
 
-impl ArgumentSchema for Expected {
+impl ArgumentSchema for IfMatchHeader {
     fn describe(shape: &mut Shape) {
         let about = "ETags of the job, or `*`: act only if the job has not changed since";
         shape.headers.push(("If-Match", about));
@@ -138,9 +138,9 @@ impl ArgumentSchema for Expected {
 }
 
 /// `If-None-Match`: the tags that the caller has.
-pub(crate) struct Held(Option<Tags>);
+pub(crate) struct IfNoneMatch(Option<Tags>);
 
-impl Held {
+impl IfNoneMatch {
     fn holds(&self, tag: &EntityTag) -> bool {
         match &self.0 {
             None => false,
@@ -153,15 +153,15 @@ impl Held {
     }
 }
 
-impl FromRequestParts<App> for Held {
+impl FromRequestParts<App> for IfNoneMatch {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Held, ApiError> {
-        Tags::read(&parts.headers, &header::IF_NONE_MATCH).map(Held)
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<IfNoneMatch, ApiError> {
+        Tags::read(&parts.headers, &header::IF_NONE_MATCH).map(IfNoneMatch)
     }
 }
 
-impl ArgumentSchema for Held {
+impl ArgumentSchema for IfNoneMatch {
     fn describe(shape: &mut Shape) {
         shape
             .headers

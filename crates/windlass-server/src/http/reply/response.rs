@@ -57,7 +57,7 @@ impl<T> IntoResponse for Large<T> {
 
 impl<T: JsonSchema> Reply for Large<T> {
     fn describe(shape: &mut Shape) {
-        shape.gives::<T>(StatusCode::OK);
+        shape.add_response::<T>(StatusCode::OK);
     }
 }
 
@@ -84,7 +84,7 @@ macro_rules! json_reply {
 
         impl<T: JsonSchema> Reply for $name<T> {
             fn describe(shape: &mut Shape) {
-                shape.gives::<T>(StatusCode::$status);
+                shape.add_response::<T>(StatusCode::$status);
             }
         }
     };
@@ -105,8 +105,8 @@ impl<T: Serialize> IntoResponse for CreatedOrExisting<T> {
 
 impl<T: JsonSchema> Reply for CreatedOrExisting<T> {
     fn describe(shape: &mut Shape) {
-        shape.gives::<T>(StatusCode::CREATED);
-        shape.gives::<T>(StatusCode::OK);
+        shape.add_response::<T>(StatusCode::CREATED);
+        shape.add_response::<T>(StatusCode::OK);
     }
 }
 
@@ -118,7 +118,7 @@ impl IntoResponse for NoContent {
 
 impl Reply for NoContent {
     fn describe(shape: &mut Shape) {
-        shape.gives_nothing(StatusCode::NO_CONTENT);
+        shape.add_empty_response(StatusCode::NO_CONTENT);
     }
 }
 
@@ -132,7 +132,7 @@ macro_rules! text_reply {
 
         impl Reply for $name {
             fn describe(shape: &mut Shape) {
-                shape.gives_text($content_type);
+                shape.add_text_response($content_type);
             }
         }
     };

@@ -16,11 +16,11 @@ const KIB: usize = 1024;
 
 /// The memory shared by all bodies.
 #[derive(Clone, Default)]
-pub(crate) struct BodyBudget(Arc<Mutex<Held>>);
+pub(crate) struct BodyBudget(Arc<Mutex<MemoryInUse>>);
 
 /// The memory in use: in total, per holder and per tenant.
 #[derive(Default)]
-struct Held {
+struct MemoryInUse {
     all: usize,
     /// Per holder, if not zero.
     each: HashMap<String, usize>,
@@ -47,7 +47,7 @@ impl BodyBudget {
         BodyReservation(Arc::new(Reservation { memory: self.clone(), holder, tenant, kib: Mutex::new(0) }))
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, MemoryInUse> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,10 +17,10 @@ use crate::limits;
 
 /// A body that can be taken back from its reader.
 #[derive(Clone)]
-struct SharedBody(Arc<Mutex<Paced>>);
+struct SharedBody(Arc<Mutex<PacedBody>>);
 
 impl SharedBody {
-    fn body(&self) -> MutexGuard<'_, Paced> {
+    fn body(&self) -> MutexGuard<'_, PacedBody> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -43,7 +43,7 @@ pub(crate) fn is_slow(error: &axum::Error) -> bool {
 }
 
 /// A body that must arrive within [`limits::BODY_TIME_MAX`], at a minimum rate; time counts only while it is being read.
-struct Paced {
+struct PacedBody {
     body: Body,
     /// The time of the next check; None before the first read.
     look: Option<Pin<Box<Sleep>>>,
@@ -51,9 +51,9 @@ struct Paced {
     received: u64,
 }
 
-impl Paced {
-    fn new(body: Body) -> Paced {
-        Paced { body, look: None, looks: 0, received: 0 }
+impl PacedBody {
+    fn new(body: Body) -> PacedBody {
+        PacedBody { body, look: None, looks: 0, received: 0 }
     }
 
     /// Fails once the body is too slow.
@@ -111,7 +111,7 @@ pub(crate) async fn discard(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    let shared_body = SharedBody(Arc::new(Mutex::new(Paced::new(body))));
+    let shared_body = SharedBody(Arc::new(Mutex::new(PacedBody::new(body))));
     let mut response = next.run(Request::from_parts(parts, Body::new(shared_body.clone()))).await;
     let rest = std::mem::take(&mut shared_body.body().body);
     if !rest.is_end_stream() && !is_read_to_its_end(rest).await {

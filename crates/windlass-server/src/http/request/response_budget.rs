@@ -27,7 +27,8 @@ pub(crate) fn held(response: Response, room: &BodyReservation, may_refuse: bool)
         }
         room.hold_anyway(bytes);
     }
-    response.map(|inner| HttpBody::new(Held { inner, room: room.clone(), rest: Bytes::new(), left: length }))
+    response
+        .map(|inner| HttpBody::new(LargeBody { inner, room: room.clone(), rest: Bytes::new(), left: length }))
 }
 
 /// The bytes of a response with their reservation; both are released when the last piece was sent.
@@ -43,7 +44,7 @@ impl AsRef<[u8]> for ReservedBytes {
 }
 
 /// A large response that is passed to the connection in pieces.
-struct Held {
+struct LargeBody {
     inner: HttpBody,
     room: BodyReservation,
     /// The bytes not passed on yet.
@@ -51,7 +52,7 @@ struct Held {
     left: u64,
 }
 
-impl Body for Held {
+impl Body for LargeBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -46,7 +46,7 @@ pub(crate) struct StreamQuery {
 }
 
 /// The filters of a stream.
-struct Wanted {
+struct EventFilter {
     job: Option<JobId>,
     events: Vec<EventName>,
     actor: Option<String>,
@@ -55,14 +55,14 @@ struct Wanted {
     job_type: Option<JobType>,
 }
 
-impl Wanted {
-    async fn of(app: &App, query: StreamQuery) -> Result<Wanted, ApiError> {
+impl EventFilter {
+    async fn of(app: &App, query: StreamQuery) -> Result<EventFilter, ApiError> {
         let names = query.event.as_deref().unwrap_or_default();
         let mut events = Vec::new();
         for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             events.push(EventName::read(app, name).await?);
         }
-        Ok(Wanted {
+        Ok(EventFilter {
             job: query.job.map(|job| job.0),
             events,
             actor: query.actor,
@@ -91,7 +91,7 @@ pub(crate) async fn stream(
 ) -> Result<EventBody, ApiError> {
     let places = place_for(&app, &caller)?;
     let after = resumed_from(&headers)?.or(query.last_event_id);
-    let wanted = Wanted::of(&app, query).await?;
+    let wanted = EventFilter::of(&app, query).await?;
     let feed = match after {
         Some(after) => {
             let feed = app.store().events(&caller, after);
@@ -126,7 +126,7 @@ pub(crate) fn place_for(
 
 impl Reply for EventBody {
     fn describe(shape: &mut Shape) {
-        shape.gives_events::<RecordView>();
+        shape.add_event_stream::<RecordView>();
     }
 }
 
@@ -146,7 +146,7 @@ struct Reader {
     app: App,
     pass: Credentials,
     feed: EventFeed,
-    wanted: Wanted,
+    wanted: EventFilter,
     events: EventSender,
     _places: (ConnectionSlot, Option<ConnectionSlot>),
 }

@@ -3,7 +3,7 @@
 use windlass::job::{JobType, Tenant};
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::query::known::Named;
+use windlass::store::query::known::ObjectName;
 use windlass::store::wire::pause::gate as encode_gate;
 use windlass_api::known::KnownView;
 use windlass_api::pause::{ActedGate, Gate, OfflineBody, OnlineBody};
@@ -33,9 +33,9 @@ async fn known_target(
     target: &PauseTarget,
 ) -> Result<Option<KnownView>, ApiError> {
     let named = match target {
-        PauseTarget::Tenant(tenant) => Named::Tenant(tenant.clone()),
-        PauseTarget::Type(job_type) => Named::Type(job_type.clone()),
-        PauseTarget::Queue(queue) => Named::Queue(queue.clone()),
+        PauseTarget::Tenant(tenant) => ObjectName::Tenant(tenant.clone()),
+        PauseTarget::Type(job_type) => ObjectName::Type(job_type.clone()),
+        PauseTarget::Queue(queue) => ObjectName::Queue(queue.clone()),
         PauseTarget::Gate | PauseTarget::Worker(_) => return Ok(None),
     };
     known(app, caller, named).await.map(Some)

@@ -12,9 +12,8 @@ use serde::Deserialize;
 use windlass::error::StoreError;
 use windlass::job::{JobId, JobState, NewJob, TraceHeaders};
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::filter::Order;
-use windlass::store::methods::snapshots::SubmitReport;
 use windlass::store::query::list::{Cursor, ListRequest};
 use windlass::store::query::snapshot::Snapshot;
 use windlass_api::filter::ListQuery;
@@ -26,7 +25,7 @@ use windlass_api::time::QuerySpan;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
-use crate::http::reply::etag::{EntityTag, Expected, Fresh, Held, Tagged};
+use crate::http::reply::etag::{EntityTag, Fresh, IfMatchHeader, IfNoneMatch, WithEtag};
 use crate::http::reply::response::{Created, CreatedOrExisting, Large, NoContent};
 use crate::http::reply::trace::MaybeTrace;
 use crate::http::request::auth::Call;
@@ -50,7 +49,7 @@ pub(crate) async fn submit(
     MaybeTrace(trace): MaybeTrace,
     Query(query): Query<StrictQuery>,
     Body(submission): Body<Submission>,
-) -> Result<Tagged<CreatedOrExisting<SubmittedJob>>, ApiError> {
+) -> Result<WithEtag<CreatedOrExisting<SubmittedJob>>, ApiError> {
     let job = submission.into_job(trace.as_ref())?;
     let options = SubmitOptions { strict: query.strict };
     let receipts = app.store().submit_and_read(&caller, vec![job], options).await;
@@ -59,7 +58,7 @@ pub(crate) async fn submit(
     let is_found = receipt.is_duplicate || receipt.is_debounced;
     let job = submit_response(&app, &caller, receipt).await?;
     let tag = EntityTag::of(&job.job);
-    Ok(Tagged(if is_found { CreatedOrExisting::Found(job) } else { CreatedOrExisting::Made(job) }, tag))
+    Ok(WithEtag(if is_found { CreatedOrExisting::Found(job) } else { CreatedOrExisting::Made(job) }, tag))
 }
 
 /// The library's jobs; an error names the job it is about.
@@ -94,10 +93,10 @@ pub(crate) async fn submit_batch(
 async fn submit_response(
     app: &App,
     caller: &Caller,
-    receipt: SubmitReport,
+    receipt: Receipt<Snapshot>,
 ) -> Result<SubmittedJob, ApiError> {
     Ok(SubmittedJob {
-        job: with_result(app, caller, receipt.snapshot).await?,
+        job: with_result(app, caller, receipt.job).await?,
         duplicate: receipt.is_duplicate,
         payload_differs: receipt.payload_differs,
         deleted: receipt.is_deleted,
@@ -141,7 +140,7 @@ pub(crate) struct JobQuery {
 pub(crate) async fn get(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    held: Held,
+    held: IfNoneMatch,
     Query(query): Query<JobQuery>,
 ) -> Result<Fresh<Job>, ApiError> {
     let wait = query.wait.map_or(std::time::Duration::ZERO, |wait| wait.0);
@@ -235,7 +234,7 @@ async fn refuse_to_sort_too_many(app: &App, caller: &Caller, request: &ListReque
 pub(crate) async fn delete(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
 ) -> Result<NoContent, ApiError> {
     app.store().delete_if(&caller, id, if_match).await?;
     Ok(NoContent)

@@ -33,8 +33,8 @@ impl IntoResponse for MetricsResponse {
 
 impl Reply for MetricsResponse {
     fn describe(shape: &mut Shape) {
-        shape.gives_text(MetricsFormat::Prometheus.content_type());
-        shape.gives_text(MetricsFormat::OpenMetrics.content_type());
+        shape.add_text_response(MetricsFormat::Prometheus.content_type());
+        shape.add_text_response(MetricsFormat::OpenMetrics.content_type());
         shape
             .headers
             .push(("accept", "`application/openmetrics-text` for OpenMetrics, with trace ids as exemplars."));

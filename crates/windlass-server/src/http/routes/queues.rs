@@ -4,7 +4,7 @@ use windlass::job::QueueName;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::caller::Caller;
 use windlass::store::command::pause::PauseTarget;
-use windlass::store::query::known::Named;
+use windlass::store::query::known::ObjectName;
 use windlass::store::wire::pause::pause_request;
 use windlass::store::wire::queue::queue as encode;
 use windlass_api::known::KnownView;
@@ -48,7 +48,7 @@ pub(crate) async fn get(
     Call { app, caller }: Call,
     QueuePath(queue): QueuePath,
 ) -> Result<JsonOk<Queue>, ApiError> {
-    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
     view(&app, &caller, queue, known).await.map(JsonOk)
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn put(
     Body(body): Body<QueueBody>,
 ) -> Result<JsonOk<ActedQueue>, ApiError> {
     let patch = SettingsPatch::Queue(queue.clone(), body.into_patch()?);
-    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
     let changed = app.store().configure(&caller, patch).await?.is_changed;
     Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
@@ -72,7 +72,7 @@ pub(crate) async fn pause(
     Body(body): Body<PauseBody>,
 ) -> Result<JsonOk<ActedQueue>, ApiError> {
     let pause = pause_request(body, app.now())?;
-    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
     let changed = app.store().pause(&caller, PauseTarget::Queue(queue.clone()), pause).await?;
     if query.strict && !changed {
         return Err(ApiError::already_paused(format_args!("queue {queue}")));
@@ -87,7 +87,7 @@ pub(crate) async fn resume(
     Query(query): Query<StrictQuery>,
     Body(body): Body<ResumeBody>,
 ) -> Result<JsonOk<ActedQueue>, ApiError> {
-    let known = known(&app, &caller, Named::Queue(queue.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
     let changed = app.store().resume(&caller, PauseTarget::Queue(queue.clone()), body.reason.clone()).await?;
     if query.strict && !changed {
         return Err(ApiError::not_paused(format_args!("queue {queue}")));

@@ -6,7 +6,7 @@ use windlass::job::Tenant;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
 use windlass::store::documents::config::PauseScope;
-use windlass::store::query::known::Named;
+use windlass::store::query::known::ObjectName;
 use windlass::store::wire::queue::tenant as encode;
 use windlass_api::known::KnownView;
 use windlass_api::queue::{ActedTenant, TenantView, Tenants};
@@ -45,7 +45,7 @@ pub(crate) async fn get(
     TenantPath(tenant): TenantPath,
 ) -> Result<JsonOk<TenantView>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
-    let known = known(&app, &caller, Named::Tenant(tenant.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Tenant(tenant.clone())).await?;
     Ok(JsonOk(encode(&tenant, known, &stats, &config, app.now())))
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn put(
     Body(body): Body<TenantBody>,
 ) -> Result<JsonOk<ActedTenant>, ApiError> {
     let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
-    let known = known(&app, &caller, Named::Tenant(tenant.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Tenant(tenant.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
         unreachable!("a tenant's settings are returned as such")

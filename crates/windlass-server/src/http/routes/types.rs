@@ -3,7 +3,7 @@
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::command::settings::Settings;
 use windlass::store::query::job_types::TypeInfo;
-use windlass::store::query::known::Named;
+use windlass::store::query::known::ObjectName;
 use windlass::store::wire::queue::job_type as encode;
 use windlass_api::known::KnownView;
 use windlass_api::queue::{ActedType, Type, Types};
@@ -36,7 +36,7 @@ pub(crate) async fn get(
     Call { app, caller }: Call,
     TypePath(job_type): TypePath,
 ) -> Result<JsonOk<Type>, ApiError> {
-    let known = known(&app, &caller, Named::Type(job_type.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Type(job_type.clone())).await?;
     let infos = app.store().job_types(&caller).await?;
     // An unused type is empty, like an unused queue.
     let found = infos.into_iter().find(|info| info.name == job_type);
@@ -51,7 +51,7 @@ pub(crate) async fn put(
     Body(body): Body<TypeBody>,
 ) -> Result<JsonOk<ActedType>, ApiError> {
     let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
-    let known = known(&app, &caller, Named::Type(job_type.clone())).await?;
+    let known = known(&app, &caller, ObjectName::Type(job_type.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Type(_, settings) = &done.settings else {
         unreachable!("a type's settings are returned as such")

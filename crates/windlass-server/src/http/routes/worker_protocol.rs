@@ -12,7 +12,7 @@ use serde_json::Value;
 use windlass::job::{Fence, GroupStrategy, JobId, WorkerId};
 use windlass::limits;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::{AttemptWrite, JobWrites, LeaseRef, Recorded};
+use windlass::store::command::attempt_writes::{AttemptWrite, JobWrites, JobWritesResult, LeaseRef};
 use windlass::store::command::children::{NewGroup, SpawnOptions};
 use windlass::store::command::finish::{Finish, Park, Report};
 use windlass::store::wire::claim::{claim_request, heartbeat_item};
@@ -21,7 +21,7 @@ use windlass::store::wire::outcome::attempt_writes;
 use windlass::store::wire::stream::stream_write;
 use windlass_api::claim::{
     AttemptWrites, CheckpointBody, CheckpointsBody, CheckpointsView, ClaimBody, DirectiveView, HeartbeatBody,
-    HeartbeatView, JobWritesBody, JobWritesView, PROTOCOL, Registered, WorkerBody,
+    HeartbeatView, JobWritesBody, JobWritesView, PROTOCOL, RegisteredWorker, WorkerBody,
 };
 use windlass_api::job_details::{Parent, SpawnedChildren};
 use windlass_api::json::Json;
@@ -44,10 +44,10 @@ use crate::http::schema::{Reply, Shape};
 pub(crate) async fn register(
     Call { app, caller }: Call,
     Body(body): Body<WorkerBody>,
-) -> Result<Created<Registered>, ApiError> {
+) -> Result<Created<RegisteredWorker>, ApiError> {
     let worker = app.store().register(&caller, body.try_into()?).await?;
     let heartbeat_every = limits::HEARTBEAT_EVERY.into();
-    Ok(Created(Registered { worker_id: Text(worker.id), heartbeat_every, protocol: PROTOCOL }))
+    Ok(Created(RegisteredWorker { worker_id: Text(worker.id), heartbeat_every, protocol: PROTOCOL }))
 }
 
 /// `DELETE /workers/{id}`
@@ -236,13 +236,15 @@ pub(crate) async fn checkpoints_of_jobs(
             Ok(JobWrites { job, fence, writes }) => {
                 let id = Value::String(job.to_string());
                 match answers.next().expect("every job has a result") {
-                    Recorded::Saved if app.dev().is_some_and(|dev| dev.crashes_after(&writes)) => {
+                    JobWritesResult::Saved if app.dev().is_some_and(|dev| dev.crashes_after(&writes)) => {
                         let lease = LeaseRef { job, fence, worker: Some(worker) };
                         return Err(crash_holder(&app, &caller, lease).await?);
                     }
-                    Recorded::Saved => (id, "saved", None),
-                    Recorded::Stale => (id, "stale", None),
-                    Recorded::Rejected(invalid) => (id, "rejected", Some(ApiError::from(invalid).as_item())),
+                    JobWritesResult::Saved => (id, "saved", None),
+                    JobWritesResult::Stale => (id, "stale", None),
+                    JobWritesResult::Rejected(invalid) => {
+                        (id, "rejected", Some(ApiError::from(invalid).as_item()))
+                    }
                 }
             }
         };

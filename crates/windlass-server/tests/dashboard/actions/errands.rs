@@ -17,8 +17,7 @@ async fn the_jobs_of_one_error_are_retried_from_the_page_of_errors() {
         site.claim().await.fail(Failure::temporary(format!("no answer after {number} ms"))).await;
     }
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     window.click(".menu a[href='/errors']").await;
     window.until("document.querySelector('#errors')?.innerText.includes('no answer after # ms')").await;
     window.click("#errors tr[id^=e-] button").await;
@@ -39,8 +38,7 @@ async fn a_list_is_saved_as_a_file_and_a_row_leads_to_its_job() {
     let id = site.job("mail").await;
     site.job("other").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs?type=mail")).await;
+    let window = browser.open(&site.at("/jobs?type=mail")).await;
     let file = "fetch(document.querySelector('a[download]').href).then((answer) => answer.text())";
     let csv = window.text(file).await;
     assert!(csv.contains(&id.to_string()) && !csv.contains("other"), "{csv}");
@@ -59,8 +57,7 @@ async fn a_worker_s_page_shows_what_it_runs_and_pauses_it() {
     site.job("mail").await;
     let claimed = site.claim().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/workers")).await;
+    let window = browser.open(&site.at("/workers")).await;
     window.click(&format!("a[href='/workers/{}']", claimed.worker)).await;
     window.until("document.querySelector('#running')?.innerText.includes('mail')").await;
     claimed.complete("1").await;

@@ -63,8 +63,7 @@ async fn a_tenant_s_pause_asks_like_any_other_and_can_be_undone() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/tenants")).await;
+    let window = browser.open(&site.at("/tenants")).await;
     window.click("button[aria-label='Pause default']").await;
     window.until("document.querySelector('.pop:popover-open')").await;
     let scope = PauseScope::Tenant(Tenant::default());
@@ -89,8 +88,7 @@ async fn the_end_of_a_pause_is_undone_with_its_reason() {
     site.job("mail").await;
     site.store.pause(&Caller::local(), PauseTarget::Queue(queue("default")), pause).await.unwrap();
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     window.click("button[aria-label='Resume queue default']").await;
     window.until("!document.querySelector('#pauses')").await;
     window.click("#said form button").await;
@@ -120,8 +118,7 @@ async fn a_priority_and_the_deletion_of_an_alert_are_undone() {
     let id = site.job("mail").await;
     crate::alerts::put(&site, "dead").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at(&format!("/jobs/{id}"))).await;
+    let window = browser.open(&site.at(&format!("/jobs/{id}"))).await;
     window.unfold("#do-priority").await;
     window.fill("#p-value", "90").await;
     window.click("#do-priority button").await;
@@ -149,8 +146,7 @@ async fn a_message_is_seen_wherever_the_page_was_scrolled_to_and_can_be_dismisse
         site.job(&format!("type.{number}")).await;
     }
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues/default")).await;
+    let window = browser.open(&site.at("/queues/default")).await;
     window.until("document.querySelector('.pulse.on')").await;
     window.fill("#q-max_running", "7").await;
     window

@@ -128,8 +128,7 @@ async fn a_time_is_compared_with_another_day_and_lines_say_their_values() {
     }
     assert_eq!(site.ask("GET", "/?compare=year", &[], "").await.status, 422);
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/?range=1h")).await;
+    let window = browser.open(&site.at("/?range=1h")).await;
     window.until("document.querySelector('#failures .chart[data-values]')?.tabIndex === 0").await;
     window.eval("document.querySelector('#failures .chart').focus()").await;
     window.until("!document.querySelector('#readout').hidden").await;

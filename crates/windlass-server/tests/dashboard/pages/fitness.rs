@@ -78,8 +78,7 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
     let worker = site.store.register(&Caller::local(), worker).await.unwrap().id;
     let secret = site.key("ada", Role::Admin).await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/sign-in")).await;
+    let window = browser.open(&site.at("/sign-in")).await;
     // It has no menu.
     let missing = window.eval(include_str!("access_check.js")).await;
     assert_eq!(missing, json!(["there is no header", "there is no nav[aria-label]"]));
@@ -142,8 +141,7 @@ async fn empty_pages_dialogs_and_messages_are_fit_for_everybody() {
 async fn the_check_of_fitness_finds_what_is_planted() {
     let site = Site::start().await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/")).await;
+    let window = browser.open(&site.at("/")).await;
     let plant = "(() => { const field = document.createElement('input'); const button = document.createElement('button'); \
                  const text = document.createElement('p'); text.textContent = 'pale'; text.className = 'pale'; \
                  const sheet = new CSSStyleSheet(); sheet.replaceSync('.pale { color: #ccc; background: #fff }'); \

@@ -56,8 +56,7 @@ async fn an_open_page_of_an_idle_store_costs_less_than_five_kilobytes_per_second
         site.job(&format!("type.{number}")).await;
     }
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/jobs")).await;
+    let window = browser.open(&site.at("/jobs")).await;
     window.until("document.querySelector('.pulse.on')").await;
     // A refresh that nothing but the time causes is every 15 seconds.
     let asked =
@@ -75,8 +74,7 @@ async fn parts_that_were_left_out_stay_and_changed_ones_are_replaced() {
     let site = Site::start().await;
     site.job("mail").await;
     let browser = Browser::start();
-    let window = browser.window().await;
-    window.open(&site.at("/queues/default")).await;
+    let window = browser.open(&site.at("/queues/default")).await;
     window.until("document.querySelector('.pulse.on')").await;
     window.eval("document.querySelector('#settings').dataset.mark = 'kept'").await;
     for number in 2..6 {

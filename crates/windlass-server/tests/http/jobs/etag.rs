@@ -135,5 +135,5 @@ async fn a_reader_that_has_seen_it_gets_304() {
     assert_eq!((later.status, &later.json()["progress"]["percent"]), (200, &json!(50.0)));
     assert_ne!(tag(&later), tag(&running));
     let act = send(&t, "POST", &format!("{path}/priority"), &tag(&running), json!({"value": 1})).await;
-    assert_eq!(act.status, 200, "a heartbeat is no change of the job");
+    assert_eq!(act.status, 200, "a heartbeat does not change the job");
 }

@@ -35,7 +35,7 @@ async fn a_graph_joins_dependencies_parents_and_children() {
     let names = [(parent.clone(), "parent"), (after, "after"), (child(0), "one"), (child(1), "two")];
     let name = |id: &Value| {
         let found = names.iter().find(|(known, _)| id == known);
-        found.map_or_else(|| panic!("{id} is no job of this test"), |(_, name)| (*name).to_owned())
+        found.map_or_else(|| panic!("{id} is not a job of this test"), |(_, name)| (*name).to_owned())
     };
     let all = ["one child parent", "two child parent", "parent after after"];
     for id in [&names[0].0, &names[1].0, &names[2].0] {

@@ -22,7 +22,7 @@ struct Waiting {
 }
 
 /// The records that a request takes along, and all that wait no more once it has succeeded, by key and version.
-type Taken = (Vec<(String, Vec<u8>)>, Vec<(String, u64)>);
+type SentRecords = (Vec<(String, Vec<u8>)>, Vec<(String, u64)>);
 
 impl DeferredRecords {
     pub(super) fn add(&mut self, records: Vec<(String, Vec<u8>)>) {
@@ -43,7 +43,7 @@ impl DeferredRecords {
 
     /// Lets a request with these writes take along what waits; `None` if it must wait for the end of a flush, which
     /// carries an older value of one of its records.
-    pub(super) fn take_along(&mut self, writes: &[AttemptWrite], is_flush: bool) -> Option<Taken> {
+    pub(super) fn take_along(&mut self, writes: &[AttemptWrite], is_flush: bool) -> Option<SentRecords> {
         let is_written = |key: &str| {
             writes.iter().any(|write| matches!(write, AttemptWrite::Checkpoint { step, .. } if step == key))
         };
@@ -53,7 +53,7 @@ impl DeferredRecords {
         if self.flushing.keys().any(is_older) {
             return None;
         }
-        let mut taken = Taken::default();
+        let mut taken = SentRecords::default();
         for (key, waiting) in &mut self.waiting {
             waiting.requests += 1;
             if is_flush {

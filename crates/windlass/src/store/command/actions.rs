@@ -22,11 +22,12 @@ use crate::store::caller::Caller;
 use crate::store::documents::cascade::Task;
 use crate::store::tx::write_tx::WriteTx;
 
-/// A job after an action, and whether the action changed it.
+/// A job after an action, as a record or as a [`Snapshot`](crate::store::query::snapshot::Snapshot), and whether the action
+/// changed it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ActionReport {
-    /// The current job record.
-    pub job: JobRecord,
+pub struct ActionReport<J = JobRecord> {
+    /// The current job.
+    pub job: J,
     /// Whether anything changed. If not, no audit record was written.
     pub is_changed: bool,
 }

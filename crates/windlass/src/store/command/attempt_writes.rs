@@ -96,9 +96,9 @@ pub struct JobWrites {
     pub writes: Vec<AttemptWrite>,
 }
 
-/// What became of the writes of one job.
+/// The result of the writes of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recorded {
+pub enum JobWritesResult {
     /// They are written.
     Saved,
     /// The lease was lost: nothing was written.
@@ -107,13 +107,13 @@ pub enum Recorded {
     Rejected(Invalid),
 }
 
-/// Applies writes for several jobs of a worker in one commit: for each job all or none, whatever becomes of the others.
+/// Applies writes for several jobs of a worker in one commit: for each job all or none, independently of the others.
 pub(crate) fn record_each(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     worker: WorkerId,
     jobs: &[JobWrites],
-) -> Result<Vec<Recorded>, WorkError> {
+) -> Result<Vec<JobWritesResult>, WorkError> {
     caller.require(Permission::Work)?;
     if jobs.len() > limits::OUTCOMES_PER_CALL_MAX {
         let problem = FieldProblem::TooLong { length: jobs.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
@@ -122,10 +122,10 @@ pub(crate) fn record_each(
     tx.worker_calls(caller, worker)?;
     let each = jobs.iter().map(|JobWrites { job, fence, writes }| {
         match record(tx, caller, LeaseRef::new(*job, *fence, worker), writes) {
-            Ok(()) => Ok(Recorded::Saved),
+            Ok(()) => Ok(JobWritesResult::Saved),
             // Everything that can be refused is checked before the first write of a job.
-            Err(WorkError::Invalid(invalid)) => Ok(Recorded::Rejected(invalid)),
-            Err(WorkError::Stale(_) | WorkError::NoSuchJob(_)) => Ok(Recorded::Stale),
+            Err(WorkError::Invalid(invalid)) => Ok(JobWritesResult::Rejected(invalid)),
+            Err(WorkError::Stale(_) | WorkError::NoSuchJob(_)) => Ok(JobWritesResult::Stale),
             Err(other) => Err(other),
         }
     });

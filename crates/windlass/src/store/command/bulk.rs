@@ -13,7 +13,7 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::schema_checks::SchemaChecks;
 use crate::store::engine::ClaimOrder;
-use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::filter::{Filter, Order, Scan, SearchResult};
 use crate::store::query::list::Cursor;
 use crate::store::tx::write_tx::WriteTx;
 
@@ -120,7 +120,7 @@ pub(crate) fn round(
     let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
     // If no index matches the filter, a round reads a bounded number of other jobs.
-    let Found { jobs: page, stopped } = tx.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
+    let SearchResult { jobs: page, stopped } = tx.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
     let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten().or(stopped);
     let mut bulk = BulkReport::default();
     for job in page {

@@ -8,7 +8,7 @@ use super::effects::audit::RecordActor;
 use super::finish::{self, Park, check_parks, wait_each};
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
-use crate::job::{ChildGroup, Decided, Dependency, GroupStrategy, JobRecord, NewJob, Wait};
+use crate::job::{ChildGroup, Dependency, GroupDecision, GroupStrategy, JobRecord, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::schema_checks::SchemaChecks;
@@ -42,7 +42,7 @@ pub struct SpawnOptions {
 /// The result of spawning children.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Spawned {
+pub struct SpawnReport {
     /// The group's number within the parent.
     pub group: u64,
     /// Whether the group existed already, from an earlier attempt.
@@ -61,7 +61,7 @@ pub(crate) fn spawn(
     group: &NewGroup,
     options: &SpawnOptions,
     checks: &mut SchemaChecks,
-) -> Result<Spawned, WorkError> {
+) -> Result<SpawnReport, WorkError> {
     let writes = &options.writes;
     caller.require(Permission::Work)?;
     check(group)?;
@@ -112,7 +112,7 @@ pub(crate) fn spawn(
         children.push(tx.job(receipt.job.seq)?.cloned().unwrap_or(receipt.job));
     }
     let parent = tx.job(parent.seq)?.cloned().unwrap_or(parent);
-    Ok(Spawned { group: number, is_known: false, children, parent })
+    Ok(SpawnReport { group: number, is_known: false, children, parent })
 }
 
 /// Jobs that a running job submits, in its trace unless they set their own.
@@ -207,7 +207,7 @@ fn again(
     parent: &JobRecord,
     number: u64,
     others: Option<Vec<Wait>>,
-) -> Result<Spawned, WorkError> {
+) -> Result<SpawnReport, WorkError> {
     if let Some(others) = others {
         park(tx, caller, parent, number, others)?;
     }
@@ -219,7 +219,7 @@ fn again(
         .filter(|child| child.parent.is_some_and(|found| found.group == number))
         .collect();
     let parent = tx.job(parent.seq)?.cloned().unwrap_or_else(|| parent.clone());
-    Ok(Spawned { group: number, is_known: true, children, parent })
+    Ok(SpawnReport { group: number, is_known: true, children, parent })
 }
 
 fn keep_group(
@@ -236,7 +236,7 @@ fn keep_group(
         total,
         open: total,
         completed: 0,
-        decided: (total == 0).then_some(Decided::Well),
+        decided: (total == 0).then_some(GroupDecision::Well),
     };
     // A child may have ended immediately, because a dependency had already failed.
     for receipt in receipts {

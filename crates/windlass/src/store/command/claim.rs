@@ -79,7 +79,7 @@ pub struct Checkpoint {
 
 /// A claimed job.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Claimed {
+pub struct ClaimedJob {
     /// The job, with its lease.
     pub job: JobRecord,
     /// The job as submitted.
@@ -90,7 +90,7 @@ pub struct Claimed {
     pub groups: Vec<DecidedGroup>,
 }
 
-impl Claimed {
+impl ClaimedJob {
     /// Size of the payload and checkpoints in bytes.
     fn bytes(&self) -> usize {
         let saved = self.checkpoints.iter().map(|checkpoint| checkpoint.value.len());
@@ -109,7 +109,7 @@ impl Claimed {
 #[non_exhaustive]
 pub struct ClaimAnswer {
     /// The jobs, most urgent first.
-    pub jobs: Vec<Claimed>,
+    pub jobs: Vec<ClaimedJob>,
     /// Whether the worker is paused.
     pub is_paused: bool,
     /// How long until a rate limit or a budget may admit jobs that it held back from this claim.
@@ -132,7 +132,7 @@ impl ClaimAnswer {
 
     /// Whether one of its jobs had been claimable for so long that a wake-up should have been sent.
     pub(crate) fn has_waited(&self, now: Timestamp) -> bool {
-        let waited = |claimed: &Claimed| {
+        let waited = |claimed: &ClaimedJob| {
             claimed.job.scheduled_at.is_some_and(|since| now.since(since) >= limits::NOTICE_MAX)
         };
         self.jobs.iter().any(waited)
@@ -181,7 +181,7 @@ pub(crate) fn claim(
         let taken = take(tx, &mut search, left, starts.saturating_sub(jobs.len()), &cause, worker.id)?;
         let handed = load_claimed(tx, &taken)?;
         damaged += taken.len() - handed.len();
-        bytes += handed.iter().map(Claimed::bytes).sum::<usize>();
+        bytes += handed.iter().map(ClaimedJob::bytes).sum::<usize>();
         jobs.extend(handed);
         if damaged >= limits::CLAIM_JOBS_MAX {
             // The next claim goes on behind them.
@@ -221,7 +221,7 @@ fn take(
     let (mut taken, mut bytes) = (Vec::with_capacity(wanted.min(64)), 0);
     while taken.len() < wanted && bytes < capacity as u64 {
         let Some(seq) = search.next(tx, wanted - taken.len())? else { break };
-        if !tx.admits(seq)? {
+        if !tx.check_ticket(seq)? {
             continue;
         }
         let random = tx.env.entropy.next_u64();
@@ -239,7 +239,7 @@ fn take(
 }
 
 /// The taken jobs with what a worker needs. Those whose data is damaged end as failed, and are left out.
-fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, StoreError> {
+fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<ClaimedJob>, StoreError> {
     if taken.is_empty() {
         return Ok(Vec::new());
     }
@@ -276,18 +276,18 @@ fn load_claimed(tx: &mut WriteTx<'_>, taken: &[Seq]) -> Result<Vec<Claimed>, Sto
     Ok(claimed)
 }
 
-fn with_checkpoints(tx: &mut WriteTx<'_>, seq: Seq, spec: Spec) -> Result<Claimed, StoreError> {
+fn with_checkpoints(tx: &mut WriteTx<'_>, seq: Seq, spec: Spec) -> Result<ClaimedJob, StoreError> {
     let job = tx.job(seq)?.expect("a claimed job is at hand").clone();
     let checkpoints = if job.has.checkpoints { checkpoints(tx, seq)? } else { Vec::new() };
     // A step whose checkpoint was lost would run twice.
     all_there(&job, "checkpoints", checkpoints.len(), job.details.checkpoints)?;
-    Ok(Claimed { job, spec, checkpoints, groups: Vec::new() })
+    Ok(ClaimedJob { job, spec, checkpoints, groups: Vec::new() })
 }
 
 fn checkpoints(tx: &mut WriteTx<'_>, seq: Seq) -> Result<Vec<Checkpoint>, StoreError> {
     let limit = limits::CHECKPOINTS_MAX;
     let query = JobDataQuery { seq, kind: JobDataKind::Checkpoint, name: None, above: None, limit };
     let job_data = tx.db()?.job_data(query)?;
-    tx.learn_steps(seq, &job_data);
+    tx.cache_steps(seq, &job_data);
     Ok(job_data.into_iter().map(|data| Checkpoint { step: data.name, value: data.body }).collect())
 }

@@ -73,7 +73,7 @@ impl Share {
 
 /// Applies due timers: one bounded round.
 pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
-    tx.learn_accepted_clock()?;
+    tx.apply_accepted_clock()?;
     tx.show_service()?;
     // Before those leases are ended as lost.
     let swept = tx.sweep_leases()?;
@@ -128,18 +128,19 @@ impl WriteTx<'_> {
                 ended += self.workers_gone(ids, now, end, None)?;
             }
         }
-        self.forget_old_workers(max)?;
+        self.remove_old_workers(max)?;
         Ok((ended, silent.len() == max))
     }
 
     /// Removes workers that have been silent for long and run nothing.
-    fn forget_old_workers(&mut self, max: usize) -> Result<(), StoreError> {
+    fn remove_old_workers(&mut self, max: usize) -> Result<(), StoreError> {
         let (now, grace, config) = (self.now, self.grace, self.config()?);
         let liveness = self.liveness()?;
         let old = config.workers.values().filter(|worker| {
             let seen_at = liveness.seen_at(worker);
             let is_silent = worker.heartbeats && Worker::silent_when(seen_at, &grace) <= now;
-            now.since(grace.heard_at(seen_at)) > limits::WORKER_REMEMBERED && (worker.is_lost || !is_silent)
+            now.since(grace.silent_from(seen_at)) > limits::WORKER_REMEMBERED
+                && (worker.is_lost || !is_silent)
         });
         let old: Vec<(WorkerId, bool)> = old.map(|worker| (worker.id, worker.is_lost)).take(max).collect();
         drop(config);
@@ -148,7 +149,7 @@ impl WriteTx<'_> {
         let busy = self.busy(quiet)?;
         for (worker, is_lost) in old {
             if is_lost || busy.as_ref().is_some_and(|busy| !busy.contains(&worker)) {
-                self.forget_worker(worker)?;
+                self.remove_worker(worker)?;
             }
         }
         Ok(())

@@ -81,7 +81,7 @@ pub(crate) fn put(
     }
     let schedule = match &before {
         Some(before) => changed(before, new, job, tx, caller),
-        None => made(name, new, job, tx, caller),
+        None => NewSchedule { job, ..new.clone() }.schedule(name, tx.now, &caller.id),
     };
     let will_run = schedule.timing.next_after(schedule.start, schedule.start).is_some();
     if before.as_ref().is_none_or(|before| before.timing != new.timing) && !will_run {
@@ -92,36 +92,6 @@ pub(crate) fn put(
     record(tx, event, &schedule, &RecordActor::caller(caller, None));
     let schedule = tx.put_schedule(schedule)?;
     Ok(PutSchedule { schedule, is_new: before.is_none(), is_changed: true })
-}
-
-fn made(name: &ScheduleName, new: &NewSchedule, job: NewJob, tx: &WriteTx<'_>, caller: &Caller) -> Schedule {
-    let mut schedule = Schedule {
-        tenant: job.tenant.clone().unwrap_or_default(),
-        name: name.clone(),
-        timing: new.timing.clone(),
-        missed: new.missed,
-        overlap: new.overlap,
-        job,
-        created_at: tx.now,
-        updated_at: tx.now,
-        updated_by: caller.id.clone(),
-        paused: None,
-        start: tx.now,
-        done_through: tx.now,
-        next_at: None,
-        last_run: None,
-        last_job: None,
-        open: Vec::new(),
-        submitted: 0,
-        overlapped: 0,
-        refused: None,
-        refusals: 0,
-        retry: None,
-        missed_at: None,
-        is_redacted: false,
-    };
-    schedule.next_at = schedule.first_run();
-    schedule
 }
 
 /// The schedule with the requested changes. A new timing counts from now; a pause continues.

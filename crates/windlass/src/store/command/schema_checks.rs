@@ -79,7 +79,7 @@ impl KnownSchemas {
 }
 
 /// A payload or result to compare before the transaction.
-pub(crate) struct Wanted {
+pub(crate) struct PendingCheck {
     pub(crate) job_type: JobType,
     pub(crate) place: SchemaKind,
     pub(crate) schema: JobSchema,
@@ -91,26 +91,26 @@ pub(crate) struct Wanted {
 /// The comparisons of one command.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaChecks {
-    done: HashMap<(JobType, SchemaKind), Done>,
+    done: HashMap<(JobType, SchemaKind), CheckResults>,
     steps: SchemaSteps,
 }
 
 /// What was compared with one schema: by the address of the bytes, which the command keeps.
 #[derive(Debug)]
-struct Done {
+struct CheckResults {
     schema: JobSchema,
     verdicts: HashMap<usize, Result<(), Invalid>>,
 }
 
 impl SchemaChecks {
     /// Compares before the transaction.
-    pub(crate) fn before(wanted: Vec<Wanted>) -> SchemaChecks {
+    pub(crate) fn before(wanted: Vec<PendingCheck>) -> SchemaChecks {
         let mut checks = SchemaChecks::default();
         let mut steps = SchemaSteps::default();
-        for Wanted { job_type, place, schema, address, json } in wanted {
+        for PendingCheck { job_type, place, schema, address, json } in wanted {
             let verdict = schema.check_json(place.field(), &json, &mut steps);
             let done = checks.done.entry((job_type, place));
-            let done = done.or_insert_with(|| Done { schema, verdicts: HashMap::new() });
+            let done = done.or_insert_with(|| CheckResults { schema, verdicts: HashMap::new() });
             done.verdicts.insert(address, verdict);
         }
         checks

@@ -44,7 +44,7 @@ impl From<Settings> for SettingsPatch {
 
 /// The result of changing settings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Configured {
+pub struct SettingsReport {
     /// The new settings.
     pub settings: Settings,
     /// Whether they differ from the previous ones.
@@ -56,19 +56,19 @@ pub(crate) fn configure(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     patch: &SettingsPatch,
-) -> Result<Configured, ActError> {
+) -> Result<SettingsReport, ActError> {
     match patch {
         SettingsPatch::Queue(queue, patch) => {
             let (settings, is_changed) = configure_queue(tx, caller, queue, patch)?;
-            Ok(Configured { settings: Settings::Queue(queue.clone(), settings), is_changed })
+            Ok(SettingsReport { settings: Settings::Queue(queue.clone(), settings), is_changed })
         }
         SettingsPatch::Type(job_type, patch) => {
             let (settings, is_changed) = configure_type(tx, caller, job_type, patch)?;
-            Ok(Configured { settings: Settings::Type(job_type.clone(), settings), is_changed })
+            Ok(SettingsReport { settings: Settings::Type(job_type.clone(), settings), is_changed })
         }
         SettingsPatch::Tenant(tenant, patch) => {
             let (settings, is_changed) = configure_tenant(tx, caller, tenant, patch)?;
-            Ok(Configured { settings: Settings::Tenant(tenant.clone(), settings), is_changed })
+            Ok(SettingsReport { settings: Settings::Tenant(tenant.clone(), settings), is_changed })
         }
     }
 }

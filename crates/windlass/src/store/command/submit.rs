@@ -30,14 +30,14 @@ use crate::store::tx::write_tx::WriteTx;
 use crate::webhook_url::TargetPolicy;
 use crate::{alert, callback};
 
-/// The result for one job of a submission.
+/// The result for one job of a submission: the job as a record, or as a [`Snapshot`](crate::store::query::snapshot::Snapshot).
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each with a name of its own")]
 #[non_exhaustive]
-pub struct Receipt {
+pub struct Receipt<J = JobRecord> {
     /// The new job, or the earlier job with this idempotency key. For a deleted job only the id, tenant, type, final
     /// state and time of submission are known; all other fields have their defaults.
-    pub job: JobRecord,
+    pub job: J,
     /// Whether it is an earlier job with the same idempotency key.
     pub is_duplicate: bool,
     /// Whether that earlier job had another payload.
@@ -46,6 +46,14 @@ pub struct Receipt {
     pub is_deleted: bool,
     /// Whether it is an earlier job with the same debounce key, which now has this payload and delay.
     pub is_debounced: bool,
+}
+
+impl<J> Receipt<J> {
+    /// The same receipt with the job in another form.
+    pub(crate) fn with_job<K>(self, job: K) -> Receipt<K> {
+        let Receipt { is_duplicate, payload_differs, is_deleted, is_debounced, .. } = self;
+        Receipt { job, is_duplicate, payload_differs, is_deleted, is_debounced }
+    }
 }
 
 /// Options for a submission.
@@ -200,7 +208,7 @@ fn submit_batch(
 }
 
 /// What the checks of a batch found out.
-struct Checked {
+struct BatchChecks {
     /// The jobs that are submitted already.
     duplicates: HashMap<usize, Duplicate>,
     /// How long the longest chain of dependencies to each job is.
@@ -213,7 +221,7 @@ fn check_batch(
     batch: &mut Batch<'_>,
     options: SubmitOptions,
     checks: &mut SchemaChecks,
-) -> Result<Checked, SubmitError> {
+) -> Result<BatchChecks, SubmitError> {
     let mut duplicates = batch.find_duplicates(tx, options)?;
     if !batch.is_refused {
         batch.check_schemas(tx, &duplicates, checks)?;
@@ -232,7 +240,7 @@ fn check_batch(
     if !batch.is_refused {
         batch.check_concurrency_keys(tx, &duplicates)?;
     }
-    Ok(Checked { duplicates, depths })
+    Ok(BatchChecks { duplicates, depths })
 }
 
 /// A submission with its names and dependencies resolved.

@@ -1,5 +1,5 @@
-//! The worker registry: registered workers, their start and their last heartbeat. A worker gets a new id at every start
-//!.
+//! The worker registry: registered workers, their start and their last heartbeat. A worker gets a new id at every
+//! start.
 
 mod registry;
 
@@ -125,7 +125,7 @@ pub(crate) fn deregister(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) ->
     tx.mark_seen(worker, limits::POLL_INTERVAL)?;
     let released =
         tx.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Release, caller.trace_id.clone())?;
-    tx.forget_worker(id)?;
+    tx.remove_worker(id)?;
     // A heartbeat of the worker that waits learns of it.
     tx.interrupt();
     Ok(released)
@@ -136,7 +136,7 @@ pub(crate) fn crash(tx: &mut WriteTx<'_>, caller: &Caller, id: WorkerId) -> Resu
     caller.require(Permission::Administer)?;
     tx.visible_worker(caller, id)?;
     let ended = tx.workers_gone([id].into(), Timestamp::MAX, LeaseEnd::Crash, caller.trace_id.clone())?;
-    tx.forget_worker(id)?;
+    tx.remove_worker(id)?;
     tx.interrupt();
     Ok(ended)
 }
@@ -219,7 +219,7 @@ impl WriteTx<'_> {
     }
 
     /// Removes a worker and its pause from the registry.
-    pub(crate) fn forget_worker(&mut self, id: WorkerId) -> Result<(), StoreError> {
+    pub(crate) fn remove_worker(&mut self, id: WorkerId) -> Result<(), StoreError> {
         self.put_document(DocumentKind::Worker, &id.to_string(), None, |config| {
             config.workers.remove(&id);
         })?;

@@ -12,6 +12,7 @@ use crate::limits;
 
 /// What statistics are about, within a tenant or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum HistorySubject {
     /// All jobs.
     All,

@@ -28,6 +28,37 @@ impl NewSchedule {
     pub fn new(timing: ScheduleSpec, job: NewJob) -> NewSchedule {
         NewSchedule { timing, missed: CatchUp::default(), overlap: Overlap::default(), job }
     }
+
+    /// The schedule as it is when `by` creates it.
+    pub fn schedule(self, name: &ScheduleName, now: Timestamp, by: &str) -> Schedule {
+        let mut schedule = Schedule {
+            tenant: self.job.tenant.clone().unwrap_or_default(),
+            name: name.clone(),
+            timing: self.timing,
+            missed: self.missed,
+            overlap: self.overlap,
+            job: self.job,
+            created_at: now,
+            updated_at: now,
+            updated_by: by.to_owned(),
+            paused: None,
+            start: now,
+            done_through: now,
+            next_at: None,
+            last_run: None,
+            last_job: None,
+            open: Vec::new(),
+            submitted: 0,
+            overlapped: 0,
+            refused: None,
+            refusals: 0,
+            retry: None,
+            missed_at: None,
+            is_redacted: false,
+        };
+        schedule.next_at = schedule.first_run();
+        schedule
+    }
 }
 
 /// Identifies a schedule.

@@ -5,7 +5,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobId, JobMetadata, JobRecord, Payload, Seq, Spec};
 use crate::store::engine::{EngineResult, Key, KeyHolder};
-use crate::store::filter::{Found, Scan};
+use crate::store::filter::{Scan, SearchResult};
 
 /// A job to insert.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub trait JobTable {
     /// Jobs that match a filter, in its order, up to its limit. Reads about `reach` jobs at most when no index matches
     /// the filter, and then says where it stopped. Jobs that cannot be read are left out. In claim order this holds for the claimable jobs of up to a
     /// thousand lanes; other jobs are all read.
-    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found>;
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<SearchResult>;
     /// Like [`search`](JobTable::search), however many jobs are read for it.
     fn scan(&mut self, scan: &Scan) -> EngineResult<Vec<JobRecord>> {
         Ok(self.search(scan, usize::MAX)?.jobs)

@@ -42,9 +42,8 @@ use crate::clock::Timestamp;
 use crate::error::OpenError;
 use crate::limits;
 use crate::store::engine::{Engine, EngineResult, ReadTask, WriteTask};
-use crate::store::engines::sql::panic::panicked;
 use crate::store::engines::sql::task_queue::TaskQueue;
-use crate::store::engines::sql::thread::{join, spawn};
+use crate::store::engines::sql::thread::{join, panicked, spawn};
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 

@@ -6,7 +6,6 @@ pub(crate) mod codec;
 pub(crate) mod columns;
 pub(crate) mod interner;
 pub(crate) mod page;
-pub(crate) mod panic;
 mod round_robin;
 pub(crate) mod task_queue;
 pub(crate) mod thread;

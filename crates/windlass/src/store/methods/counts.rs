@@ -10,7 +10,7 @@ use crate::store::caller::Caller;
 use crate::store::documents::error_stats::ErrorStats;
 use crate::store::query::history::{self, History, HistoryRequest};
 use crate::store::query::job_types::{self, TypeInfo};
-use crate::store::query::known::{self, KnownNames, Named};
+use crate::store::query::known::{self, KnownNames, ObjectName};
 use crate::store::query::list::{self, WorkerLoad};
 use crate::store::query::queues::{self, QueueInfo};
 use crate::store::query::stats::{self, Stats};
@@ -38,7 +38,7 @@ impl Store {
     }
 
     /// Whether anything that this caller can see has ever used a name, and similar names.
-    pub async fn known(&self, caller: &Caller, named: Named) -> Result<KnownNames, StoreError> {
+    pub async fn known(&self, caller: &Caller, named: ObjectName) -> Result<KnownNames, StoreError> {
         self.read_for(caller, "known", move |tx, caller| known::known(tx, caller, &named)).await
     }
 

@@ -8,7 +8,7 @@ use crate::job::JobId;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::attempt_writes::{LogLine, StepTime};
-use crate::store::command::claim::{Checkpoint, Claimed};
+use crate::store::command::claim::{Checkpoint, ClaimedJob};
 use crate::store::filter::Filter;
 use crate::store::query::explain::{self, Reason};
 use crate::store::query::job_details::{self, Attempt, ChildPage, ChildQuery, Group, JobResult, Neighbours};
@@ -144,7 +144,11 @@ impl Store {
     }
 
     /// Adds the decided groups of children to claimed jobs, with as many children as one answer takes.
-    pub async fn add_decided_groups(&self, caller: &Caller, jobs: &mut [Claimed]) -> Result<(), StoreError> {
+    pub async fn add_decided_groups(
+        &self,
+        caller: &Caller,
+        jobs: &mut [ClaimedJob],
+    ) -> Result<(), StoreError> {
         let parents = jobs.iter().filter(|claimed| claimed.job.details.groups > 0);
         let ids: Vec<JobId> = parents.map(|claimed| claimed.job.id).collect();
         if ids.is_empty() {

@@ -23,6 +23,9 @@ use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
 use crate::store::tx::write_tx::WriteTx;
 
+/// Reads what a caller wants to know about submitted jobs.
+type ReadReceipts<J> = fn(&mut WriteTx<'_>, &Caller, Vec<Receipt>) -> Result<Vec<Receipt<J>>, StoreError>;
+
 impl Store {
     /// Submits jobs, all or none. Receipts are in the order of the jobs.
     ///
@@ -34,6 +37,17 @@ impl Store {
         jobs: Vec<NewJob>,
         options: SubmitOptions,
     ) -> Result<Vec<Receipt>, SubmitError> {
+        self.submit_then(caller, jobs, options, |_, _, receipts| Ok(receipts)).await
+    }
+
+    /// Submits jobs and, in the same transaction, reads what the caller wants to know about them.
+    pub(crate) async fn submit_then<J: Send + 'static>(
+        &self,
+        caller: &Caller,
+        jobs: Vec<NewJob>,
+        options: SubmitOptions,
+        read: ReadReceipts<J>,
+    ) -> Result<Vec<Receipt<J>>, SubmitError> {
         submit::check(&jobs, self.env.options.payload_bytes_max, &self.env.options.targets)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -41,7 +55,8 @@ impl Store {
         let caller = caller.clone();
         let mut checks = self.check_payloads(&jobs).await?;
         self.write("submit", submit::kind(&jobs), move |tx| {
-            submit::submit_checked(tx, &caller, &jobs, options, None, &mut checks)
+            let receipts = submit::submit_checked(tx, &caller, &jobs, options, None, &mut checks)?;
+            Ok(read(tx, &caller, receipts)?)
         })
         .await
     }

@@ -31,7 +31,7 @@ pub enum Restoring {
 /// The result of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Restored {
+pub struct RestoreReport {
     /// Total number of jobs.
     pub jobs: u64,
     /// Number of jobs that are not final.
@@ -55,7 +55,7 @@ pub async fn restore(
     from: &Path,
     to: &Path,
     mut progress: impl FnMut(Restoring),
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreReport, RestoreError> {
     refuse_leftovers(to)?;
     if !from.is_file() {
         return Err(RestoreError::NoBackup(from.display().to_string()));
@@ -99,7 +99,7 @@ fn name(draft: &Path, to: &Path) -> Result<(), RestoreError> {
 async fn check_and_fence(
     draft: &Path,
     progress: &mut impl FnMut(Restoring),
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreReport, RestoreError> {
     progress(Restoring::Checking);
     let store = open(draft, Arc::new(SystemClock::new()))?;
     let written = store.read::<_, StoreError>("restore", last_moment).await?;
@@ -121,7 +121,7 @@ async fn check_and_fence(
     store.close();
     let (begun, (jobs, open)) = (begun.map_err(store_error)?, counted?);
     let (generation, released) = (begun.number, begun.released);
-    Ok(Restored { jobs, open, generation, released, invariants: reports.len() })
+    Ok(RestoreReport { jobs, open, generation, released, invariants: reports.len() })
 }
 
 /// Total number of jobs, and number of jobs that are not final.

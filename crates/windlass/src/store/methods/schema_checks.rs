@@ -14,7 +14,7 @@ use crate::store::Store;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::redrive::Redrive;
-use crate::store::command::schema_checks::{SchemaChecks, SchemaKind, Wanted, address};
+use crate::store::command::schema_checks::{PendingCheck, SchemaChecks, SchemaKind, address};
 use crate::store::tx::read_tx::ReadTx;
 
 impl Store {
@@ -30,25 +30,25 @@ impl Store {
         reports: &[Report],
     ) -> Result<SchemaChecks, StoreError> {
         let follow_ups = reports.iter().flat_map(|report| &report.follow_ups);
-        let mut wanted: Vec<Wanted> = follow_ups.filter_map(|job| self.wanted(job)).collect();
+        let mut wanted: Vec<PendingCheck> = follow_ups.filter_map(|job| self.wanted(job)).collect();
         if self.env.schemas.has_any(SchemaKind::Result) {
             wanted.extend(self.wanted_results(caller, reports).await);
         }
         self.check_all(wanted).await
     }
 
-    fn wanted(&self, job: &NewJob) -> Option<Wanted> {
+    fn wanted(&self, job: &NewJob) -> Option<PendingCheck> {
         if *job.payload.content_type != *Payload::JSON {
             return None;
         }
         let (job_type, json) = (&job.job_type, job.payload.bytes.clone());
         let schema = self.env.schemas.of(job_type, SchemaKind::Payload)?;
         let address = address(&json);
-        Some(Wanted { job_type: job_type.clone(), place: SchemaKind::Payload, schema, address, json })
+        Some(PendingCheck { job_type: job_type.clone(), place: SchemaKind::Payload, schema, address, json })
     }
 
     /// The results of jobs whose types have schemas. The type of a job never changes, so it is read beforehand.
-    async fn wanted_results(&self, caller: &Caller, reports: &[Report]) -> Vec<Wanted> {
+    async fn wanted_results(&self, caller: &Caller, reports: &[Report]) -> Vec<PendingCheck> {
         let results = reports.iter().filter_map(|report| match &report.outcome {
             Outcome::Completed { result: Some(result) } => Some((report.job, result.as_slice())),
             _ => None,
@@ -64,7 +64,7 @@ impl Store {
             let job_type: &JobType = types.get(&id)?;
             let schema = self.env.schemas.of(job_type, SchemaKind::Result)?;
             let (job_type, address) = (job_type.clone(), address(json));
-            Some(Wanted { job_type, place: SchemaKind::Result, schema, address, json: Arc::from(json) })
+            Some(PendingCheck { job_type, place: SchemaKind::Result, schema, address, json: Arc::from(json) })
         };
         results.into_iter().filter_map(wanted).collect()
     }
@@ -99,12 +99,12 @@ impl Store {
         let wanted = types.remove(&id).and_then(|job_type| {
             let schema = self.env.schemas.of(&job_type, SchemaKind::Payload)?;
             let (json, address) = (payload.bytes.clone(), address(&payload.bytes));
-            Some(Wanted { job_type, place: SchemaKind::Payload, schema, address, json })
+            Some(PendingCheck { job_type, place: SchemaKind::Payload, schema, address, json })
         });
         self.check_all(wanted.into_iter().collect()).await
     }
 
-    async fn check_all(&self, wanted: Vec<Wanted>) -> Result<SchemaChecks, StoreError> {
+    async fn check_all(&self, wanted: Vec<PendingCheck>) -> Result<SchemaChecks, StoreError> {
         if wanted.is_empty() {
             return Ok(SchemaChecks::default());
         }

@@ -5,7 +5,7 @@ use crate::settings::Retention;
 use crate::settings::patch::{RetentionPatch, SettingsPatch};
 use crate::store::caller::Caller;
 use crate::store::command::maintenance::retention::{self, RetentionSet};
-use crate::store::command::settings::{self, Configured};
+use crate::store::command::settings::{self, SettingsReport};
 use crate::store::documents::config::{Config, PushTargets};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::request::Kind;
@@ -21,7 +21,7 @@ impl Store {
         &self,
         caller: &Caller,
         patch: impl Into<SettingsPatch>,
-    ) -> Result<Configured, ActError> {
+    ) -> Result<SettingsReport, ActError> {
         let patch = patch.into();
         self.compile_schemas(caller, &patch).await?;
         self.write_for(caller, "configure", Kind::Ordinary, move |tx, caller| {

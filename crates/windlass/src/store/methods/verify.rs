@@ -5,7 +5,9 @@ use crate::error::{ActError, StoreError};
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::maintenance::{audit_chain, repair};
 use crate::store::tx::request::Kind;
-use crate::store::verify::{self, AuditCheck, Checked, Remedy, Repair, RepairPlan, Repaired, VerifyReport};
+use crate::store::verify::{
+    self, AuditCheck, Remedy, Repair, RepairPlan, RepairResult, VerifyProgress, VerifyReport,
+};
 use crate::store::{ReadKind, Store};
 
 impl Store {
@@ -17,7 +19,7 @@ impl Store {
     /// Like [`verify`](Store::verify), and reports progress from another thread.
     pub async fn verify_with_progress(
         &self,
-        mut tell: impl FnMut(Checked) + Send + 'static,
+        mut tell: impl FnMut(VerifyProgress) + Send + 'static,
     ) -> Result<Vec<VerifyReport>, StoreError> {
         self.read_as(ReadKind::Long, "verify", move |view| verify::verify(view, &mut tell)).await
     }
@@ -26,7 +28,7 @@ impl Store {
     /// Changes nothing; reports progress from another thread.
     pub async fn plan_repairs(
         &self,
-        mut tell: impl FnMut(Checked) + Send + 'static,
+        mut tell: impl FnMut(VerifyProgress) + Send + 'static,
     ) -> Result<RepairPlan, StoreError> {
         self.read_as(ReadKind::Long, "plan_repairs", move |view| verify::plan_repairs(view, &mut tell)).await
     }
@@ -40,9 +42,9 @@ impl Store {
         caller: &Caller,
         plan: &RepairPlan,
         repair: &Repair,
-    ) -> Result<Repaired, ActError> {
+    ) -> Result<RepairResult, ActError> {
         let (Remedy::Derived(action), Some(defect)) = (&repair.remedy, &repair.defect) else {
-            return Ok(Repaired::Refused("the right value does not follow from stored data".to_owned()));
+            return Ok(RepairResult::Refused("the right value does not follow from stored data".to_owned()));
         };
         let (code, findings, through) = (repair.code, repair.findings.clone(), plan.through);
         let (action, defect, plan) = (action.clone(), defect.clone(), plan.id.clone());
@@ -63,7 +65,7 @@ impl Store {
     pub async fn verify_audit_with_progress(
         &self,
         check: AuditCheck,
-        mut tell: impl FnMut(Checked) + Send + 'static,
+        mut tell: impl FnMut(VerifyProgress) + Send + 'static,
     ) -> Result<VerifyReport, StoreError> {
         self.read_as(ReadKind::Long, "verify_audit", move |view| {
             verify::verify_audit(view, &check, &mut tell)

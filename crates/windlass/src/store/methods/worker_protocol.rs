@@ -9,8 +9,8 @@ use crate::job::{Fence, JobId, WorkerId};
 use crate::limits;
 use crate::store::Store;
 use crate::store::caller::Caller;
-use crate::store::command::attempt_writes::{self, AttemptWrite, JobWrites, LeaseRef, Recorded};
-use crate::store::command::children::{self, NewGroup, SpawnOptions, Spawned};
+use crate::store::command::attempt_writes::{self, AttemptWrite, JobWrites, JobWritesResult, LeaseRef};
+use crate::store::command::children::{self, NewGroup, SpawnOptions, SpawnReport};
 use crate::store::command::claim::{self, ClaimAnswer, ClaimRequest};
 use crate::store::command::finish::{self, Finish, Report};
 use crate::store::command::heartbeat::{self, HeartbeatItem, HeartbeatReply};
@@ -222,7 +222,7 @@ impl Store {
         caller: &Caller,
         worker: WorkerId,
         jobs: Vec<JobWrites>,
-    ) -> Result<Vec<Recorded>, WorkError> {
+    ) -> Result<Vec<JobWritesResult>, WorkError> {
         let kind = Kind::About(jobs.iter().map(|one| one.job).collect());
         self.write_for(caller, "record", kind, move |tx, caller| {
             attempt_writes::record_each(tx, caller, worker, &jobs)
@@ -236,7 +236,7 @@ impl Store {
         caller: &Caller,
         lease: LeaseRef,
         group: NewGroup,
-    ) -> Result<Spawned, WorkError> {
+    ) -> Result<SpawnReport, WorkError> {
         self.spawn_with(caller, lease, group, SpawnOptions::default()).await
     }
 
@@ -248,7 +248,7 @@ impl Store {
         lease: LeaseRef,
         group: NewGroup,
         options: SpawnOptions,
-    ) -> Result<Spawned, WorkError> {
+    ) -> Result<SpawnReport, WorkError> {
         let caller = caller.clone();
         let kind = Kind::Batch(group.jobs.len());
         let mut checks = self.check_payloads(&group.jobs).await?;

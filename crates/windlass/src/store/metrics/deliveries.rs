@@ -7,6 +7,7 @@ use super::{Histogram, MICROS};
 
 /// What is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeliveryKind {
     /// The end of a job, to its callback URL.
     Callback,
@@ -32,6 +33,7 @@ impl DeliveryKind {
 
 /// How one call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DeliveryOutcome {
     /// The receiver accepted it.
     Accepted,

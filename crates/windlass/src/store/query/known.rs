@@ -13,7 +13,7 @@ use crate::store::tx::read_tx::ReadTx;
 /// A name that is created by use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Named {
+pub enum ObjectName {
     /// A queue.
     Queue(QueueName),
     /// A type.
@@ -36,16 +36,20 @@ pub struct KnownNames {
 const DEFAULT: &str = "default";
 
 /// Whether a name is known.
-pub(crate) fn known(tx: &mut ReadTx<'_>, caller: &Caller, what: &Named) -> Result<KnownNames, StoreError> {
+pub(crate) fn known(
+    tx: &mut ReadTx<'_>,
+    caller: &Caller,
+    what: &ObjectName,
+) -> Result<KnownNames, StoreError> {
     let config = tx.config()?.seen_by(caller);
     let keys = tx.config()?;
     let tenants_of_keys = keys.keys.values().filter_map(|key| key.tenant.clone());
     let tenants_of_keys: BTreeSet<Tenant> = tenants_of_keys.filter(|tenant| caller.can_see(tenant)).collect();
     let lanes = tx.db.counts()?.lanes.keys().filter(|lane| caller.can_see(&lane.tenant));
     let (name, names): (&str, BTreeSet<&str>) = match what {
-        Named::Queue(queue) => (queue.as_str(), queues(&config, lanes.map(|lane| &**lane))),
-        Named::Type(job_type) => (job_type.as_str(), types(&config, lanes.map(|lane| &**lane))),
-        Named::Tenant(tenant) => {
+        ObjectName::Queue(queue) => (queue.as_str(), queues(&config, lanes.map(|lane| &**lane))),
+        ObjectName::Type(job_type) => (job_type.as_str(), types(&config, lanes.map(|lane| &**lane))),
+        ObjectName::Tenant(tenant) => {
             let mut names = tenants(&config, lanes.map(|lane| &**lane));
             names.extend(tenants_of_keys.iter().map(Tenant::as_str));
             (tenant.as_str(), names)

@@ -12,7 +12,7 @@ use crate::limits;
 use crate::store::caller::Caller;
 use crate::store::command::bulk::{narrowed, seen};
 use crate::store::engine::ClaimOrder;
-use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::filter::{Filter, Order, Scan, SearchResult};
 use crate::store::tx::read_tx::ReadTx;
 
 /// A position in a list to continue from. Its text form is opaque.
@@ -91,7 +91,7 @@ pub(crate) fn list(tx: &mut ReadTx<'_>, caller: &Caller, request: &ListRequest) 
     let filter = seen(caller, &request.filter);
     let after = request.cursor.map(|cursor| cursor.0);
     let scan = Scan { filter, order: request.order, after, limit: limit + 1 };
-    let Found { mut jobs, stopped } = tx.db.search(&scan, limits::LIST_SCAN_MAX)?;
+    let SearchResult { mut jobs, stopped } = tx.db.search(&scan, limits::LIST_SCAN_MAX)?;
     let has_more = jobs.len() > limit;
     jobs.truncate(limit);
     let last = jobs.last().filter(|_| has_more).map(Cursor::after);

@@ -42,7 +42,7 @@ pub struct Stats {
     /// What each tenant with a budget has spent in the current period, in cents. Empty through a server.
     pub spent: BTreeMap<Tenant, i64>,
     /// How many queues, types, tenants and costs were left out.
-    pub left_out: Omitted,
+    pub left_out: OmittedCounts,
     /// Changes whose consequences are not applied to all jobs yet, counted up to [`limits::CASCADES_COUNTED_MAX`], and
     /// only for callers that see all tenants.
     pub cascades: u64,
@@ -50,7 +50,7 @@ pub struct Stats {
 
 /// The number of names left out because there are more than [`limits::STATS_NAMES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Omitted {
+pub struct OmittedCounts {
     /// Number of queues left out.
     pub queues: u64,
     /// Number of types left out.

@@ -229,7 +229,7 @@ impl ConnectionCache {
     }
 
     /// Whether all checkpoints of a running job are cached.
-    pub(in crate::store) fn knows_steps(&self, seq: Seq) -> bool {
+    pub(in crate::store) fn has_cached_steps(&self, seq: Seq) -> bool {
         let (job, steps) = (self.running.jobs.get(&seq), self.running.steps.get(&seq));
         job.zip(steps).is_some_and(|(job, steps)| steps.len() as u64 == job.details.checkpoints)
     }
@@ -240,7 +240,7 @@ impl ConnectionCache {
     }
 
     /// Caches a stored checkpoint of a running job.
-    pub(in crate::store) fn learn_step(&mut self, seq: Seq, step: &str, bytes: u64) {
+    pub(in crate::store) fn cache_step(&mut self, seq: Seq, step: &str, bytes: u64) {
         let running = &mut self.running;
         if !running.jobs.contains_key(&seq) {
             return;

@@ -135,10 +135,10 @@ pub struct RepairPlan {
     pub(crate) through: u64,
 }
 
-/// What became of a repair.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Repaired {
+pub enum RepairResult {
     /// It is done, and recorded in the audit trail.
     Done,
     /// There is nothing to do any more.

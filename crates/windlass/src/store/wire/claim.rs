@@ -18,7 +18,7 @@ use crate::clock::Timestamp;
 use crate::error::Invalid;
 use crate::job::{ChildGroup, Fence, GroupStrategy, JobId, Progress, Seq, WorkerId};
 use crate::limits;
-use crate::store::command::claim::{Checkpoint, ClaimRequest, Claimed};
+use crate::store::command::claim::{Checkpoint, ClaimRequest, ClaimedJob};
 use crate::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use crate::store::command::worker::NewWorker;
 use crate::store::query::job_details::{DecidedGroup, Group};
@@ -100,9 +100,9 @@ impl From<ShownCheckpoint> for Checkpoint {
     }
 }
 
-impl From<Claimed> for ClaimedView {
-    fn from(claimed: Claimed) -> ClaimedView {
-        let Claimed { job, spec, checkpoints, groups } = claimed;
+impl From<ClaimedJob> for ClaimedView {
+    fn from(claimed: ClaimedJob) -> ClaimedView {
+        let ClaimedJob { job, spec, checkpoints, groups } = claimed;
         ClaimedView {
             checkpoints: checkpoints.into_iter().map(Into::into).collect(),
             groups: groups.iter().filter_map(claimed_group).collect(),
@@ -146,11 +146,11 @@ fn decided_groups(shown: Vec<ClaimedGroup>, parent: JobId, now: Timestamp) -> Ve
 }
 
 /// A job that this worker has just claimed at a server.
-pub fn claimed(mut shown: ClaimedView, worker: WorkerId, now: Timestamp) -> Claimed {
+pub fn claimed(mut shown: ClaimedView, worker: WorkerId, now: Timestamp) -> ClaimedJob {
     let groups = decided_groups(std::mem::take(&mut shown.groups), shown.id.0, now);
     let checkpoints = std::mem::take(&mut shown.checkpoints).into_iter().map(Checkpoint::from).collect();
     let (job, spec) = shown.into_parts(worker, now);
-    Claimed { job, spec, checkpoints, groups }
+    ClaimedJob { job, spec, checkpoints, groups }
 }
 
 /// The id as given, and the heartbeat if the id is well-formed.

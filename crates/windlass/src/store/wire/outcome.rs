@@ -3,7 +3,7 @@
 use windlass_api::claim::{ProgressBody, SavedStep};
 use windlass_api::expires::Expiry;
 use windlass_api::json::Json;
-use windlass_api::outcome::{FailureBody, OutcomeBody, OutcomeWord, ParkBody};
+use windlass_api::outcome::{FailureBody, OutcomeBody, OutcomeKind, ParkBody};
 use windlass_api::stream::StreamPart;
 use windlass_api::submission::Submission;
 use windlass_api::text::Text;
@@ -20,23 +20,23 @@ impl TryFrom<OutcomeBody> for Report {
     type Error = Invalid;
 
     fn try_from(body: OutcomeBody) -> Result<Report, Invalid> {
-        let misplaced = |field: &str, is_there: bool, wanted: OutcomeWord| {
+        let misplaced = |field: &str, is_there: bool, wanted: OutcomeKind| {
             if is_there && body.outcome != wanted {
                 return Err(invalid(field, "is not valid for this outcome"));
             }
             Ok(())
         };
-        misplaced("result", body.result.is_some(), OutcomeWord::Completed)?;
-        misplaced("error", body.error.is_some(), OutcomeWord::Failed)?;
-        misplaced("park", body.park.is_some(), OutcomeWord::Parked)?;
+        misplaced("result", body.result.is_some(), OutcomeKind::Completed)?;
+        misplaced("error", body.error.is_some(), OutcomeKind::Failed)?;
+        misplaced("park", body.park.is_some(), OutcomeKind::Parked)?;
         let required = |field: &str| invalid(field, "is required");
         let outcome = match body.outcome {
-            OutcomeWord::Completed => {
+            OutcomeKind::Completed => {
                 Outcome::Completed { result: body.result.map(|json| json.bytes().to_vec()) }
             }
-            OutcomeWord::Failed => Outcome::Failed(failure(body.error.ok_or_else(|| required("error"))?)),
-            OutcomeWord::Released => Outcome::Released,
-            OutcomeWord::Parked => Outcome::Parked(body.park.ok_or_else(|| required("park"))?.try_into()?),
+            OutcomeKind::Failed => Outcome::Failed(failure(body.error.ok_or_else(|| required("error"))?)),
+            OutcomeKind::Released => Outcome::Released,
+            OutcomeKind::Parked => Outcome::Parked(body.park.ok_or_else(|| required("park"))?.try_into()?),
         };
         let cost_cents = body.cost_cents.unwrap_or(0);
         let writes = attempt_writes(body.checkpoints, body.progress, body.logs, body.stream);
@@ -185,9 +185,9 @@ pub fn outcome_body(report: &Report) -> Option<OutcomeBody> {
         submit,
     };
     Some(match outcome {
-        Outcome::Completed { result: None } => body(OutcomeWord::Completed),
+        Outcome::Completed { result: None } => body(OutcomeKind::Completed),
         Outcome::Completed { result: Some(result) } => {
-            OutcomeBody { result: Some(Json::stored(result)?), ..body(OutcomeWord::Completed) }
+            OutcomeBody { result: Some(Json::stored(result)?), ..body(OutcomeKind::Completed) }
         }
         Outcome::Failed(failure) => {
             let error = FailureBody {
@@ -197,9 +197,9 @@ pub fn outcome_body(report: &Report) -> Option<OutcomeBody> {
                 retry_after: failure.retry_after.map(Span),
                 cause: failure.cause.iter().cloned().map(Into::into).collect(),
             };
-            OutcomeBody { error: Some(error), ..body(OutcomeWord::Failed) }
+            OutcomeBody { error: Some(error), ..body(OutcomeKind::Failed) }
         }
-        Outcome::Released => body(OutcomeWord::Released),
-        Outcome::Parked(park) => OutcomeBody { park: Some(park.into()), ..body(OutcomeWord::Parked) },
+        Outcome::Released => body(OutcomeKind::Released),
+        Outcome::Parked(park) => OutcomeBody { park: Some(park.into()), ..body(OutcomeKind::Parked) },
     })
 }

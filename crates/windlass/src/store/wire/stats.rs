@@ -13,7 +13,7 @@ use crate::job::{JobType, Tenant};
 use crate::store::documents::latency::LatencyHistogram;
 use crate::store::documents::minute_stats::{Minute, minute_of};
 use crate::store::query::history::{Gauge, History, Point};
-use crate::store::query::stats::{ByState, Omitted, Stats};
+use crate::store::query::stats::{ByState, OmittedCounts, Stats};
 
 /// Counts by state.
 pub fn counts(by_state: &ByState) -> Counts {
@@ -118,7 +118,7 @@ impl From<&Stats> for shown::Stats {
             r#type: Text(job_type.clone()),
             cost_cents: *cents,
         };
-        let Omitted { queues, types, tenants, costs } = stats.left_out;
+        let OmittedCounts { queues, types, tenants, costs } = stats.left_out;
         shown::Stats {
             states: counts(&stats.states),
             queues: named(&stats.queues),
@@ -128,7 +128,7 @@ impl From<&Stats> for shown::Stats {
             costs: stats.costs.iter().map(cost).collect(),
             cascades: stats.cascades,
             unresolved: None,
-            left_out: (stats.left_out != Omitted::default()).then_some(LeftOut {
+            left_out: (stats.left_out != OmittedCounts::default()).then_some(LeftOut {
                 queues,
                 types,
                 tenants,
@@ -145,7 +145,7 @@ impl From<shown::Stats> for Stats {
         }
         let minute = |minute: shown::Minute| (minute_of(minute.at.0), (&minute.rates).into());
         let cost = |cost: Cost| ((cost.tenant.0, cost.r#type.0), cost.cost_cents);
-        let left_out = shown.left_out.map(|LeftOut { queues, types, tenants, costs }| Omitted {
+        let left_out = shown.left_out.map(|LeftOut { queues, types, tenants, costs }| OmittedCounts {
             queues,
             types,
             tenants,

@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::heartbeat::Directive;
 
 use super::walk::wanted;
@@ -41,7 +41,7 @@ struct Walk {
     still: [u64; NODES],
     dice: StdRng,
     worker: WorkerId,
-    held: Vec<Claimed>,
+    held: Vec<ClaimedJob>,
     submitted: u64,
     /// By how much the wall clock of each is off, and the database's.
     off: [i64; NODES],

@@ -13,7 +13,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
 
-use crate::fixture::faketime::Skewed;
+use crate::fixture::faketime::SkewedProcess;
 use crate::fixture::{On, new_job};
 
 const ADDRESS: &str = "WINDLASS_CLOCK_ADDRESS";
@@ -59,7 +59,7 @@ async fn two_processes_whose_clocks_differ(by: &str) {
     let before = store.clock().now;
     // Twice: what one process left behind is what the next one begins with.
     for _ in 0..2 {
-        let mut other = Skewed::start(by, "clock::processes::child", (ADDRESS, &address));
+        let mut other = SkewedProcess::start(by, "clock::processes::child", (ADDRESS, &address));
         assert_eq!(other.hear().await, "false", "{by}: it is not alone, and its clock is wrong");
         for _ in 0..3 {
             assert_eq!(other.hear().await, "rounds");

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
-use windlass::store::command::claim::Claimed;
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::heartbeat::Directive;
 
 use super::{DAY_MS, MINUTE_MS, Node, on_engines};
@@ -24,7 +24,7 @@ struct Walk {
     node: Node,
     dice: StdRng,
     worker: WorkerId,
-    held: Vec<Claimed>,
+    held: Vec<ClaimedJob>,
     submitted: u64,
     /// By how much the wall clock is off.
     off: i64,

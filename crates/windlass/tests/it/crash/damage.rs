@@ -138,7 +138,7 @@ fn flip(path: &Path, bit: u64) {
     file.write_all_at(&[byte[0] ^ (1 << (bit % 8))], bit / 8).unwrap();
 }
 
-/// What became of a damaged copy.
+/// The state of a damaged copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     RefusedAtStart,

@@ -15,7 +15,7 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::ActionRequest;
 use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -146,7 +146,7 @@ async fn fill_up(store: &Store) -> (Kept, SubmitError) {
     panic!("the disk is not full after {} big jobs", kept.len());
 }
 
-async fn claim(store: &Store, count: usize) -> (Vec<Claimed>, windlass::job::WorkerId) {
+async fn claim(store: &Store, count: usize) -> (Vec<ClaimedJob>, windlass::job::WorkerId) {
     let me = Caller::local();
     let worker = store.register(&me, NewWorker::default()).await.unwrap().id;
     let claimed = store.claim(&me, &ClaimRequest::new(worker, count), Duration::ZERO).await.unwrap().jobs;
@@ -157,7 +157,7 @@ async fn claim(store: &Store, count: usize) -> (Vec<Claimed>, windlass::job::Wor
 /// Every running job notes something and completes, while submissions are still refused.
 async fn end_all(
     store: &Store,
-    running: Vec<Claimed>,
+    running: Vec<ClaimedJob>,
     worker: windlass::job::WorkerId,
     clock: &Arc<ManualClock>,
 ) {

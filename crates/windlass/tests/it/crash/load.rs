@@ -13,7 +13,7 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -127,7 +127,7 @@ impl Laborer {
     pub(super) async fn work(&mut self, wait: Duration) -> Result<(), WorkError> {
         let request = ClaimRequest::new(self.id, self.rng.random_range(1..6));
         let answer = self.store.claim(&Caller::local(), &request, wait).await?;
-        for Claimed { job, .. } in &answer.jobs {
+        for ClaimedJob { job, .. } in &answer.jobs {
             say(&Ack::Claimed { id: job.id, fence: job.fence.0 }.to_string());
         }
         let mut reports = Vec::new();
@@ -144,7 +144,7 @@ impl Laborer {
     }
 
     /// Runs a job; without an outcome it stays with this worker for ever, or its children have taken over.
-    async fn run(&mut self, claimed: &Claimed) -> Result<Option<(Outcome, &'static str)>, WorkError> {
+    async fn run(&mut self, claimed: &ClaimedJob) -> Result<Option<(Outcome, &'static str)>, WorkError> {
         let job = &claimed.job;
         if self.rng.random_ratio(1, 4) {
             self.note(claimed).await?;
@@ -163,7 +163,7 @@ impl Laborer {
         })
     }
 
-    async fn note(&mut self, claimed: &Claimed) -> Result<(), WorkError> {
+    async fn note(&mut self, claimed: &ClaimedJob) -> Result<(), WorkError> {
         let step = format!("step-{}", claimed.job.attempt);
         let note = AttemptWrite::Checkpoint { step: step.clone(), value: result(&claimed.job).into_bytes() };
         let logs = AttemptWrite::Logs(vec!["noted".into()]);
@@ -175,7 +175,7 @@ impl Laborer {
         Ok(())
     }
 
-    async fn spawn(&mut self, claimed: &Claimed) -> Result<(), WorkError> {
+    async fn spawn(&mut self, claimed: &ClaimedJob) -> Result<(), WorkError> {
         let tag = tag_of(&claimed.spec.payload.bytes);
         let tags: Vec<String> = (0..2).map(|place| format!("{tag}.c{place}")).collect();
         let jobs = tags.iter().map(|tag| new_job(tag)).collect();

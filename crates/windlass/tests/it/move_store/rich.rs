@@ -14,7 +14,7 @@ use windlass::store::caller::{Caller, Role};
 use windlass::store::command::actions::{ActionRequest, Suspend};
 use windlass::store::command::attempt_writes::AttemptWrite;
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Park, Report};
 use windlass::store::command::key::NewKey;
 use windlass::store::command::pause::{Pause, PauseTarget};
@@ -39,7 +39,7 @@ pub(super) struct Known {
     secret: String,
     worker: WorkerId,
     /// A job that runs.
-    held: Claimed,
+    held: ClaimedJob,
     /// A job that waits for a signal.
     parked: JobId,
 }
@@ -53,12 +53,12 @@ async fn submit(store: &Store, job: NewJob) -> JobId {
     store.submit(&Caller::local(), vec![job], SubmitOptions::default()).await.unwrap().remove(0).job.id
 }
 
-async fn claim(store: &Store, worker: WorkerId) -> Claimed {
+async fn claim(store: &Store, worker: WorkerId) -> ClaimedJob {
     let request = ClaimRequest::new(worker, 1);
     store.claim(&Caller::local(), &request, Duration::ZERO).await.unwrap().jobs.remove(0)
 }
 
-async fn finish(store: &Store, worker: WorkerId, claimed: &Claimed, outcome: Outcome) -> Finish {
+async fn finish(store: &Store, worker: WorkerId, claimed: &ClaimedJob, outcome: Outcome) -> Finish {
     let report = Report { cost_cents: 3, ..Report::new(claimed.job.id, claimed.job.fence, outcome) };
     store.finish(&Caller::local(), worker, vec![report]).await.unwrap().remove(0)
 }
@@ -101,7 +101,7 @@ async fn configure(store: &Store) -> String {
 }
 
 /// Jobs in many states, with all kinds of data.
-async fn work(store: &Store, worker: WorkerId) -> (Claimed, JobId) {
+async fn work(store: &Store, worker: WorkerId) -> (ClaimedJob, JobId) {
     let me = Caller::local();
     let first =
         submit(store, NewJob { idempotency_key: Some("order 17 ✓".into()), ..new_job("first") }).await;

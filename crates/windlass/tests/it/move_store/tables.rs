@@ -1,4 +1,4 @@
-//! Every table and column of every engine, and how it is moved. A new one fails this test until it says what becomes of it in a move:
+//! Every table and column of every engine, and how it is moved. A new one fails this test until it says how it is moved:
 //! teach `store/transfer/`, then say so below.
 
 use std::collections::BTreeMap;

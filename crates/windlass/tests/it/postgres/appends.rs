@@ -267,7 +267,7 @@ async fn a_change_of_an_appended_job_is_answered_as_it_is_stored() {
     let patch = Patch { correlation_id: Some(Some("a".to_owned())), ..Patch::default() };
     let act =
         |act, if_match| there.act_and_read(&me, id, act, ActOptions { if_match, ..ActOptions::default() });
-    let answered = act(ActionRequest::Patch(patch), IfMatch::any()).await.unwrap().snapshot;
+    let answered = act(ActionRequest::Patch(patch), IfMatch::any()).await.unwrap().job;
     assert_eq!(answered.spec.metadata.correlation_id.as_deref(), Some("a"));
     let found = there.get(&me, id).await.unwrap().expect("it is there");
     assert_eq!((&found.spec, found.version()), (&answered.spec, answered.version()));

@@ -11,7 +11,7 @@ use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::redrive::Redrive;
 use windlass::store::command::settings::Settings;
@@ -210,7 +210,7 @@ async fn the_results_of_many_jobs_take_as_many_statements_as_those_of_few() {
     let jobs = submit_all(&store, (0..400).map(numbered).collect()).await;
     let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
     let claimed = store.claim(&me, &ClaimRequest::new(worker, 400), Duration::ZERO).await.expect("is known");
-    let done = |claimed: &Claimed| {
+    let done = |claimed: &ClaimedJob| {
         let outcome = Outcome::Completed { result: Some(b"1".to_vec()) };
         Report::new(claimed.job.id, claimed.job.fence, outcome)
     };

@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use windlass::job::{JobId, JobState, NewJob, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
@@ -30,7 +30,7 @@ const DAY: i64 = 24 * 60 * MINUTE;
 struct Fleet {
     nodes: [Store; 2],
     worker: WorkerId,
-    held: Vec<Claimed>,
+    held: Vec<ClaimedJob>,
 }
 
 impl Fleet {
@@ -53,7 +53,7 @@ impl Fleet {
         receipts.into_iter().map(|receipt| receipt.job.id).collect()
     }
 
-    async fn claim(&self, limit: usize) -> Vec<Claimed> {
+    async fn claim(&self, limit: usize) -> Vec<ClaimedJob> {
         let request = ClaimRequest::new(self.worker, limit);
         self.nodes[0].claim(&Caller::local(), &request, Duration::ZERO).await.unwrap().jobs
     }

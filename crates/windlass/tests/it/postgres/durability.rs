@@ -8,7 +8,7 @@ use windlass::job::{NewJob, WorkerId};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::submit::SubmitOptions;
@@ -135,7 +135,7 @@ impl Verb {
         (Verb::Finish, 2),
     ];
 
-    async fn run(self, store: &Store, worker: WorkerId, held: &mut Vec<Claimed>, number: usize) {
+    async fn run(self, store: &Store, worker: WorkerId, held: &mut Vec<ClaimedJob>, number: usize) {
         let me = Caller::local();
         let keyed = || NewJob { idempotency_key: Some(format!("key {number}")), ..numbered(number) };
         match self {

@@ -1,4 +1,4 @@
-//! Commits of other nodes between a commit and the question what became of it: however many there are, nothing is done
+//! Commits of other nodes between a commit and the question whether it was made: however many there are, nothing is done
 //! twice, and what was acknowledged and is gone is noticed.
 
 use std::time::Duration;

@@ -12,7 +12,7 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -29,20 +29,20 @@ async fn register(node: &Store) -> WorkerId {
     node.register(&me(), NewWorker::default()).await.unwrap().id
 }
 
-async fn claim(node: &Store, worker: WorkerId) -> Claimed {
+async fn claim(node: &Store, worker: WorkerId) -> ClaimedJob {
     let request = ClaimRequest::new(worker, 1);
     let mut jobs = node.claim(&me(), &request, Duration::ZERO).await.unwrap().jobs;
     assert_eq!(jobs.len(), 1, "there is one job to claim");
     jobs.remove(0)
 }
 
-async fn finish(node: &Store, worker: WorkerId, claimed: &Claimed) -> Finish {
+async fn finish(node: &Store, worker: WorkerId, claimed: &ClaimedJob) -> Finish {
     let report = Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: None });
     node.finish(&me(), worker, vec![report]).await.unwrap().remove(0)
 }
 
 /// Everything a worker writes for a job that it claimed before the loss: all of it is rejected.
-async fn writes_nothing(node: &Store, worker: WorkerId, before: &Claimed) {
+async fn writes_nothing(node: &Store, worker: WorkerId, before: &ClaimedJob) {
     let (job, fence) = (before.job.id, before.job.fence);
     for worker in [Some(worker), None] {
         let lease = LeaseRef { job, fence, worker };
@@ -84,7 +84,7 @@ async fn with_a_job(address: &str) -> WorkerId {
 /// A job that a worker claimed after the moment that the database was put back to.
 struct Before {
     worker: WorkerId,
-    claimed: Claimed,
+    claimed: ClaimedJob,
 }
 
 async fn claimed_before(node: &Store, worker: WorkerId) -> Before {

@@ -17,7 +17,7 @@ use windlass::worker::Worker;
 
 use super::{LONG, open, verify};
 use crate::fixture::cluster::new_schema;
-use crate::fixture::faketime::Skewed;
+use crate::fixture::faketime::SkewedProcess;
 use crate::worker::job_types::{Greet, greet};
 
 const ADDRESS: &str = "WINDLASS_SKEW_ADDRESS";
@@ -80,7 +80,7 @@ async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool
     let later = queue.submit(greet("later")).delay(SOON).await.unwrap();
     let long = queue.submit(greet("long")).lease(LEASE).await.unwrap();
 
-    let mut skewed = Skewed::start(by, "postgres::skew::child", (ADDRESS, &address));
+    let mut skewed = SkewedProcess::start(by, "postgres::skew::child", (ADDRESS, &address));
     let shown = skewed.hear().await;
     let shown: i64 = shown.strip_prefix("clock ").expect("the clock comes first").parse().unwrap();
     let off = SystemClock::new().now().as_millis() - shown;

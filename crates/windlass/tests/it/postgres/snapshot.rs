@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use windlass::job::WorkerId;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -60,12 +60,12 @@ impl Side {
         self.store.submit(&Caller::local(), jobs, SubmitOptions::default()).await.unwrap();
     }
 
-    async fn claim(&self, limit: usize) -> Vec<Claimed> {
+    async fn claim(&self, limit: usize) -> Vec<ClaimedJob> {
         let request = ClaimRequest::new(self.worker, limit);
         self.store.claim(&Caller::local(), &request, Duration::ZERO).await.unwrap().jobs
     }
 
-    async fn finish(&self, claimed: &[Claimed]) {
+    async fn finish(&self, claimed: &[ClaimedJob]) {
         let done = || Outcome::Completed { result: None };
         let reports = claimed.iter().map(|claimed| Report::new(claimed.job.id, claimed.job.fence, done()));
         self.store.finish(&Caller::local(), self.worker, reports.collect()).await.unwrap();

@@ -12,7 +12,7 @@ use windlass::store::caller::Caller;
 use windlass::store::command::actions::{ActionReport, ActionRequest};
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::bulk::{BulkAction, BulkReport};
-use windlass::store::command::children::{NewGroup, Spawned};
+use windlass::store::command::children::{NewGroup, SpawnReport};
 use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
 use windlass::store::command::finish::{Finish, Report};
 use windlass::store::command::generation::NewGeneration;
@@ -22,7 +22,7 @@ use windlass::store::command::maintenance::audit_chain::SealReport;
 use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::command::precondition::{ActOptions, IfMatch};
 use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::{Configured, Settings};
+use windlass::store::command::settings::{Settings, SettingsReport};
 use windlass::store::command::submit::{Receipt, SubmitOptions};
 use windlass::store::command::worker::NewWorker;
 use windlass::store::documents::config::{Config, Worker};
@@ -77,9 +77,9 @@ pub(super) enum Answer {
     Beaten(Result<HeartbeatReply, WorkError>),
     Finished(Result<Vec<Finish>, WorkError>),
     Noted(Result<(), WorkError>),
-    Spawned(Result<Spawned, WorkError>),
+    Spawned(Result<SpawnReport, WorkError>),
     Switched(Result<bool, ActError>),
-    Configured(Result<Configured, ActError>),
+    Configured(Result<SettingsReport, ActError>),
     Bulk(Result<BulkReport, ActError>),
     Counted(Result<u64, ActError>),
     Listed(Result<Vec<Page>, StoreError>),

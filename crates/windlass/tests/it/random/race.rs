@@ -134,7 +134,7 @@ impl Arena {
     }
 
     /// Notes what a claim handed out.
-    fn note_claims(&self, jobs: &[windlass::store::command::claim::Claimed]) {
+    fn note_claims(&self, jobs: &[windlass::store::command::claim::ClaimedJob]) {
         let mut replies = self.replies.lock().expect("nobody panicked");
         replies
             .claims

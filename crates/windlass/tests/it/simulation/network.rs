@@ -1,4 +1,4 @@
-//! The way between nodes and their database. Every message waits here until the simulation decides what becomes of it.
+//! The way between nodes and their database. Every message waits here until the simulation delivers or drops it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +38,7 @@ impl Connection {
     }
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,

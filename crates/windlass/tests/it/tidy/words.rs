@@ -53,6 +53,21 @@ const RETIRED: &[Retired] = &[
     retired("whence", "from where", ARCHAIC),
     retired("mend", "repair, fix", ARCHAIC),
     retired("mended", "repaired, fixed", ARCHAIC),
+    retired("strand", "lane, lane cursor", PRIVATE),
+    retired("seats", "slots", PRIVATE),
+    retired("beware", "a name or warning that says of what", ARCHAIC),
+    retired("turned away", "refused", PRIVATE),
+    retired("in the open", "without a key or encryption", PRIVATE),
+    retired("told apart", "distinguished", "readers look for the verb and find two"),
+    retired("what became of", "the result of", VAGUE),
+    retired("what becomes of", "how it ends, the result of", VAGUE),
+    retired("what came of", "the result of", VAGUE),
+    retired("whatever becomes of", "independently of", VAGUE),
+    retired("act_strictly", "the option `strict`", PRIVATE),
+    retired("into_sql", "submit_sql", PRIVATE),
+    retired("submit_within", "submit_in_tx", PRIVATE),
+    retired("close_gate", "pause_all", PRIVATE),
+    retired("open_gate", "resume_all", PRIVATE),
 ];
 
 /// Texts that may use any word: history, licences, what cargo writes, the list above, and the migration that replaces an

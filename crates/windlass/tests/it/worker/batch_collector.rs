@@ -1,4 +1,4 @@
-//! Batch handlers in workers that run: when a batch begins, and what becomes of it when one of its jobs, or its worker,
+//! Batch handlers in workers that run: when a batch begins, and how it ends when one of its jobs, or its worker,
 //! is to stop.
 
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub(crate) fn greet(name: &str) -> Greet {
     Greet { name: name.to_owned() }
 }
 
-/// The same payload under the same name, but another promise of what comes of it.
+/// The same payload under the same name, but another type of result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct GreetInNumbers {
     pub(super) name: String,

@@ -384,7 +384,7 @@ impl World {
                     Action::Resume(number) => (number, ActionRequest::Resume { reason: None }),
                     Action::Interrupt(number) => (number, ActionRequest::Suspend(Suspend::aggressive())),
                     Action::Suspend(number) => (number, ActionRequest::Suspend(Suspend::graceful())),
-                    other => panic!("{other:?} is no action of an operator"),
+                    other => panic!("{other:?} is not an action of an operator"),
                 };
                 // A timer that is due may end the job first, and then the action is refused.
                 drop(self.store().act(&me, before.jobs[number].id, request).await);

@@ -14,7 +14,7 @@ use windlass_api::record::RecordView;
 use windlass_api::text::Text;
 
 use crate::connection::client::{Call, Fields, ServerClient, read_each};
-use crate::connection::reconnect::{Followed, RetryDeadline};
+use crate::connection::reconnect::{ReconnectingStream, RetryDeadline};
 use crate::error::Failure;
 use crate::limits::{LOG_POLL_INTERVAL, LOGS_JOBS_MAX};
 use crate::output::color::Paint;
@@ -99,7 +99,7 @@ pub(super) async fn print(client: &ServerClient, args: &SeveralArgs, is_json: bo
 /// Prints lines until Ctrl-C.
 pub(super) async fn follow(client: &ServerClient, args: &SeveralArgs, is_json: bool) -> anyhow::Result<()> {
     // The events come first, so that no job that starts meanwhile is missed.
-    let mut events = Followed::open(client, args.events()).await?;
+    let mut events = ReconnectingStream::open(client, args.events()).await?;
     let mut sources = BTreeMap::new();
     let mut printer = Printer { is_json, paint: Paint::for_data(), count: 0 };
     let (mut patience, mut is_known, mut has_told) = (RetryDeadline::default(), false, false);

@@ -17,7 +17,7 @@ use windlass::store::query::snapshot::Snapshot;
 use windlass_api::submission::Submission;
 use windlass_server::dev;
 
-use super::lossy::Lost;
+use super::lossy::LostAnswer;
 use super::stage::Stage;
 use super::worker::{self, Order, Worker};
 
@@ -57,7 +57,7 @@ pub(super) enum Action {
 
 /// What must have come of the job.
 #[derive(Debug, Clone)]
-pub(super) struct Expected {
+pub(super) struct Expectation {
     pub(super) state: JobState,
     pub(super) result: Option<Value>,
     /// The code of its error, or the category of one without a code.
@@ -81,10 +81,10 @@ pub(super) struct Case {
     pub(super) actions: Vec<Action>,
     pub(super) is_slow: bool,
     /// An answer of the server that does not arrive.
-    pub(super) lost: Option<Lost>,
+    pub(super) lost: Option<LostAnswer>,
     /// The server says that it speaks another protocol: the worker must end, and take no job.
     pub(super) is_of_another_protocol: bool,
-    pub(super) expected: Expected,
+    pub(super) expected: Expectation,
 }
 
 impl Case {
@@ -207,7 +207,7 @@ impl Case {
 
     async fn check(&self, stage: &Stage, folder: &Path, id: JobId) -> anyhow::Result<()> {
         let job = get(stage, id).await?.job;
-        let Expected { state, result, error, effects: wanted, crashes, reports, output } = &self.expected;
+        let Expectation { state, result, error, effects: wanted, crashes, reports, output } = &self.expected;
         let failure = job.details.error.as_ref();
         let said = failure.map(|error| error.message.clone()).unwrap_or_default();
         ensure!(job.state == *state, "the job is {}, not {state}: {said}", job.state);

@@ -7,8 +7,8 @@ mod losses;
 use serde_json::{Value, json};
 use windlass::job::JobState;
 
-use super::case::{Action, Case, Expected};
-use super::lossy::{Asked, Lost};
+use super::case::{Action, Case, Expectation};
+use super::lossy::{LostAnswer, RequestKind};
 
 /// All cases.
 pub(super) fn all() -> Vec<Case> {
@@ -19,7 +19,7 @@ pub(super) fn all() -> Vec<Case> {
 fn case(name: impl Into<String>, program: Vec<Value>, result: Option<Value>, effects: &[&str]) -> Case {
     let effects = Some(effects.iter().map(|line| (*line).to_owned()).collect());
     let (state, crashes) = (JobState::Completed, Some(0));
-    let expected = Expected { state, result, error: None, effects, crashes, reports: None, output: None };
+    let expected = Expectation { state, result, error: None, effects, crashes, reports: None, output: None };
     Case {
         name: name.into(),
         program: program.into(),
@@ -58,8 +58,8 @@ impl Case {
         self
     }
 
-    fn loses(mut self, asked: Asked, number: usize) -> Case {
-        self.lost = Some(Lost { asked, number });
+    fn loses(mut self, asked: RequestKind, number: usize) -> Case {
+        self.lost = Some(LostAnswer { asked, number });
         self
     }
 

@@ -14,7 +14,7 @@ const LINE_BYTES_MAX: usize = 8 << 10;
 
 /// Requests whose answers may be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestKind {
     /// A claim; only answers with a job count.
     Claim,
     Checkpoint,
@@ -23,19 +23,19 @@ pub(super) enum Asked {
     Output,
 }
 
-impl Asked {
+impl RequestKind {
     /// What a request with this first line asks.
-    fn of(line: &str) -> Option<Asked> {
+    fn of(line: &str) -> Option<RequestKind> {
         let path =
             line.strip_prefix("POST ").or_else(|| line.strip_prefix("PUT "))?.split([' ', '?']).next()?;
         let path = path.strip_prefix("/api/v1/")?;
         let of_job = path.strip_prefix("jobs/").and_then(|rest| rest.split('/').nth(1));
         match (path, of_job) {
-            ("claims", _) => Some(Asked::Claim),
-            ("outcomes", _) => Some(Asked::Outcome),
-            ("checkpoints", _) | (_, Some("checkpoints")) => Some(Asked::Checkpoint),
-            (_, Some("children")) => Some(Asked::Group),
-            (_, Some("stream")) => Some(Asked::Output),
+            ("claims", _) => Some(RequestKind::Claim),
+            ("outcomes", _) => Some(RequestKind::Outcome),
+            ("checkpoints", _) | (_, Some("checkpoints")) => Some(RequestKind::Checkpoint),
+            (_, Some("children")) => Some(RequestKind::Group),
+            (_, Some("stream")) => Some(RequestKind::Output),
             _ => None,
         }
     }
@@ -43,25 +43,25 @@ impl Asked {
     /// Whether an answer that begins like this says that something was done.
     fn is_done(self, answer: &[u8]) -> bool {
         let has = |part: &[u8]| answer.windows(part.len()).any(|window| window == part);
-        answer.starts_with(b"HTTP/1.1 2") && (self != Asked::Claim || has(b"\"fence\""))
+        answer.starts_with(b"HTTP/1.1 2") && (self != RequestKind::Claim || has(b"\"fence\""))
     }
 }
 
 /// The answer to lose.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lost {
-    pub(super) asked: Asked,
+pub(super) struct LostAnswer {
+    pub(super) asked: RequestKind,
     /// Which one of its kind, from 1.
     pub(super) number: usize,
 }
 
 /// How many answers of the kind the server has given.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Given(Arc<AtomicUsize>);
+pub(super) struct AnswerCount(Arc<AtomicUsize>);
 
-impl Given {
+impl AnswerCount {
     /// Whether the answer was lost.
-    pub(super) fn reached(&self, lost: Lost) -> bool {
+    pub(super) fn reached(&self, lost: LostAnswer) -> bool {
         self.0.load(Ordering::Relaxed) >= lost.number
     }
 }
@@ -69,11 +69,11 @@ impl Given {
 /// Opens the way to the server at `far`; returns its address, and what will have gone through it.
 pub(super) async fn open(
     far: SocketAddr,
-    lost: Lost,
+    lost: LostAnswer,
     stop: CancellationToken,
-) -> anyhow::Result<(SocketAddr, Given)> {
+) -> anyhow::Result<(SocketAddr, AnswerCount)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let (near, given) = (listener.local_addr()?, Given::default());
+    let (near, given) = (listener.local_addr()?, AnswerCount::default());
     let counted = given.clone();
     tokio::spawn(async move {
         while let Some(Ok((client, _))) = stop.run_until_cancelled(listener.accept()).await {
@@ -93,8 +93,8 @@ pub(super) async fn open(
 async fn pass(
     mut client: TcpStream,
     mut server: TcpStream,
-    lost: Lost,
-    given: &Given,
+    lost: LostAnswer,
+    given: &AnswerCount,
 ) -> std::io::Result<()> {
     let (mut from_client, mut from_server) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     // The beginning of the current request, and of its answer.
@@ -133,9 +133,9 @@ async fn pass(
     }
 }
 
-fn asked(request: &[u8]) -> Option<Asked> {
+fn asked(request: &[u8]) -> Option<RequestKind> {
     let line = request.split(|byte| *byte == b'\r').next()?;
-    Asked::of(std::str::from_utf8(line).ok()?)
+    RequestKind::of(std::str::from_utf8(line).ok()?)
 }
 
 #[cfg(test)]
@@ -145,20 +145,20 @@ mod tests {
     #[test]
     fn requests_are_told_apart_by_their_first_line() {
         let kind = |line: &str| asked(format!("{line} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes());
-        assert_eq!(kind("POST /api/v1/claims"), Some(Asked::Claim));
-        assert_eq!(kind("POST /api/v1/outcomes"), Some(Asked::Outcome));
-        assert_eq!(kind("POST /api/v1/jobs/7/checkpoints"), Some(Asked::Checkpoint));
-        assert_eq!(kind("PUT /api/v1/jobs/7/checkpoints/a"), Some(Asked::Checkpoint));
-        assert_eq!(kind("POST /api/v1/checkpoints"), Some(Asked::Checkpoint));
-        assert_eq!(kind("POST /api/v1/jobs/7/children"), Some(Asked::Group));
-        assert_eq!(kind("POST /api/v1/jobs/7/stream"), Some(Asked::Output));
+        assert_eq!(kind("POST /api/v1/claims"), Some(RequestKind::Claim));
+        assert_eq!(kind("POST /api/v1/outcomes"), Some(RequestKind::Outcome));
+        assert_eq!(kind("POST /api/v1/jobs/7/checkpoints"), Some(RequestKind::Checkpoint));
+        assert_eq!(kind("PUT /api/v1/jobs/7/checkpoints/a"), Some(RequestKind::Checkpoint));
+        assert_eq!(kind("POST /api/v1/checkpoints"), Some(RequestKind::Checkpoint));
+        assert_eq!(kind("POST /api/v1/jobs/7/children"), Some(RequestKind::Group));
+        assert_eq!(kind("POST /api/v1/jobs/7/stream"), Some(RequestKind::Output));
         for other in
             ["GET /api/v1/jobs/7/children", "POST /api/v1/heartbeats", "POST /api/v1/workers", "POST /x"]
         {
             assert_eq!(kind(other), None);
         }
-        assert!(!Asked::Claim.is_done(b"HTTP/1.1 200 OK\r\n\r\n{\"jobs\":[]}"));
-        assert!(Asked::Claim.is_done(b"HTTP/1.1 200 OK\r\n\r\n{\"jobs\":[{\"fence\":1}]}"));
-        assert!(!Asked::Outcome.is_done(b"HTTP/1.1 503 Service Unavailable\r\n"));
+        assert!(!RequestKind::Claim.is_done(b"HTTP/1.1 200 OK\r\n\r\n{\"jobs\":[]}"));
+        assert!(RequestKind::Claim.is_done(b"HTTP/1.1 200 OK\r\n\r\n{\"jobs\":[{\"fence\":1}]}"));
+        assert!(!RequestKind::Outcome.is_done(b"HTTP/1.1 503 Service Unavailable\r\n"));
     }
 }

@@ -16,7 +16,7 @@ use windlass::{Store, maintenance};
 use windlass_api::claim::PROTOCOL;
 use windlass_server::server::{Options, Server};
 
-use super::lossy::{self, Given, Lost};
+use super::lossy::{self, AnswerCount, LostAnswer};
 
 /// How long every part of a message takes on a slow network.
 const DELAY: Duration = Duration::from_millis(40);
@@ -107,7 +107,7 @@ impl Stage {
     }
 
     /// The address of a way to the server on which an answer is lost, and how many of its kind were given.
-    pub(super) async fn lossy_url(&self, lost: Lost) -> anyhow::Result<(String, Given)> {
+    pub(super) async fn lossy_url(&self, lost: LostAnswer) -> anyhow::Result<(String, AnswerCount)> {
         let (near, given) = lossy::open(self.address, lost, self.stop.clone()).await?;
         Ok((format!("http://{near}"), given))
     }

@@ -39,7 +39,7 @@ impl Worker {
         store: Store,
     ) -> anyhow::Result<Worker> {
         let (orders, inbox) = mpsc::channel(8);
-        let kept = Kept { program: program.to_vec(), url: url.to_owned(), folder: folder.to_owned(), store };
+        let kept = Setup { program: program.to_vec(), url: url.to_owned(), folder: folder.to_owned(), store };
         let first = kept.spawn()?;
         Ok(Worker { orders, task: tokio::spawn(kept.run(first, inbox)) })
     }
@@ -56,14 +56,14 @@ impl Worker {
     }
 }
 
-struct Kept {
+struct Setup {
     program: Vec<OsString>,
     url: String,
     folder: PathBuf,
     store: Store,
 }
 
-impl Kept {
+impl Setup {
     fn spawn(&self) -> anyhow::Result<Child> {
         spawn(&self.program, &self.url, &self.folder)
     }

@@ -9,7 +9,7 @@ use windlass::alert::{AlertCondition, AlertFormat, AlertRule};
 use windlass::job::{AlertName, JobType, QueueName, Tenant};
 use windlass::store::caller::Permission;
 use windlass::store::documents::alerts::AlertRef;
-use windlass_api::alert::{ConditionFields, ConditionWord};
+use windlass_api::alert::{ConditionFields, ConditionParam};
 use windlass_api::time::Span;
 
 use super::{about, named};
@@ -134,11 +134,11 @@ fn time(form: &Fields, field: &str) -> Result<Option<Duration>, PageError> {
 /// The condition that the fields of a form name. Fields of other conditions are left out: the page has all of them.
 fn condition(form: &Fields) -> Result<AlertCondition, PageError> {
     let word = form.need("condition")?;
-    let condition: ConditionWord = serde_json::from_value(word.into())
+    let condition: ConditionParam = serde_json::from_value(word.into())
         .map_err(|_| PageError::invalid(format!("condition: there is no {word}")))?;
-    let is_rate = condition == ConditionWord::FailureRate;
-    let is_counted = is_rate || condition == ConditionWord::DeadLetters;
-    let is_within = is_counted || condition == ConditionWord::ScheduleMissed;
+    let is_rate = condition == ConditionParam::FailureRate;
+    let is_counted = is_rate || condition == ConditionParam::DeadLetters;
+    let is_within = is_counted || condition == ConditionParam::ScheduleMissed;
     let fields = ConditionFields {
         condition,
         more_than: number(form, "more_than")?.filter(|_| is_counted),

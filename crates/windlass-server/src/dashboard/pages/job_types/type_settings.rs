@@ -5,7 +5,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use windlass::job::{Priority, RetryPolicy};
 use windlass::settings::TypeSettings;
-use windlass::settings::patch::{Field, SettingsPatch, TimeoutsPatch, TypePatch};
+use windlass::settings::patch::{Field, SettingsPatch, TypePatch};
 use windlass::settings::preview::ProposedLimit;
 use windlass::store::documents::minute_stats::Minute;
 
@@ -99,13 +99,7 @@ pub(in crate::dashboard) async fn configure(
         rate: settings_form::rate(form, ["rate_count", "rate_per"], "max starts")?,
         retry: retry(form, current)?,
         priority: priority(form)?,
-        timeouts: Field::Set(TimeoutsPatch {
-            execution: settings_form::duration(form, "execution")?,
-            max_execution: settings_form::duration(form, "max_execution")?,
-            lease: settings_form::duration(form, "lease")?,
-            start: settings_form::duration(form, "start")?,
-            lifetime: settings_form::duration(form, "lifetime")?,
-        }),
+        timeouts: settings_form::timeouts(form)?,
         retention: settings_form::retention(form)?,
         ..TypePatch::default()
     };

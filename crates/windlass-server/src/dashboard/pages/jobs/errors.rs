@@ -70,12 +70,12 @@ struct ErrorsPage {
 
 /// What is known about a fingerprint: open jobs, the newest first, and statistics. One of them is there.
 #[derive(Default)]
-struct Collected<'a> {
+struct ErrorData<'a> {
     jobs: Vec<(&'a JobRecord, Timestamp)>,
     stats: Option<ErrorStats>,
 }
 
-impl Collected<'_> {
+impl ErrorData<'_> {
     fn last(&self) -> Option<Timestamp> {
         let of_stats = self.stats.as_ref().map(|stats| stats.seen.last);
         of_stats.into_iter().chain(self.jobs.first().map(|(_, at)| *at)).max()
@@ -111,11 +111,11 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
 }
 
 /// Open jobs and statistics by fingerprint.
-fn collect(jobs: &[JobRecord], stats: BTreeMap<String, ErrorStats>) -> BTreeMap<String, Collected<'_>> {
+fn collect(jobs: &[JobRecord], stats: BTreeMap<String, ErrorStats>) -> BTreeMap<String, ErrorData<'_>> {
     let stats = stats
         .into_iter()
-        .map(|(fingerprint, stats)| (fingerprint, Collected { stats: Some(stats), ..Collected::default() }));
-    let mut groups: BTreeMap<String, Collected<'_>> = stats.collect();
+        .map(|(fingerprint, stats)| (fingerprint, ErrorData { stats: Some(stats), ..ErrorData::default() }));
+    let mut groups: BTreeMap<String, ErrorData<'_>> = stats.collect();
     for job in jobs {
         let Some(error) = job.details.error.as_ref() else { continue };
         groups.entry(fingerprint(error)).or_default().jobs.push((job, error.at));
@@ -140,7 +140,7 @@ fn trend(stats: &ErrorStats, now: Timestamp) -> Trend {
     Trend { path: chart::trend(&counts), of }
 }
 
-fn view(fingerprint: &str, group: &Collected<'_>, now: Timestamp) -> Option<ErrorGroup> {
+fn view(fingerprint: &str, group: &ErrorData<'_>, now: Timestamp) -> Option<ErrorGroup> {
     let (newest, stats) = (group.jobs.first(), group.stats.as_ref());
     let error = newest.and_then(|(job, _)| job.details.error.as_ref());
     let seen = stats.map(|stats| &stats.seen);

@@ -15,7 +15,7 @@ use crate::dashboard::{Dashboard, pages::limits};
 
 /// One job of the file.
 #[derive(Serialize)]
-struct Exported {
+struct ExportedJob {
     id: String,
     state: &'static str,
     r#type: String,
@@ -30,7 +30,7 @@ struct Exported {
     tags: String,
 }
 
-/// The heads of the columns, in the order of [`Exported::cells`].
+/// The heads of the columns, in the order of [`ExportedJob::cells`].
 const HEADS: [&str; 12] = [
     "id",
     "state",
@@ -46,11 +46,11 @@ const HEADS: [&str; 12] = [
     "tags",
 ];
 
-impl Exported {
-    fn of(snapshot: &Snapshot) -> Exported {
+impl ExportedJob {
+    fn of(snapshot: &Snapshot) -> ExportedJob {
         let (job, tags) = (&snapshot.job, &snapshot.spec.metadata.tags);
         let tags: Vec<String> = tags.iter().map(|(name, value)| format!("{name}:{value}")).collect();
-        Exported {
+        ExportedJob {
             id: job.id.to_string(),
             state: job.state.as_str(),
             r#type: job.lane.job_type.to_string(),
@@ -91,7 +91,7 @@ fn cell(text: &str) -> String {
     format!("\"{}{}\"", if is_formula { "'" } else { "" }, text.replace('"', "\"\""))
 }
 
-fn csv(jobs: Vec<Exported>) -> String {
+fn csv(jobs: Vec<ExportedJob>) -> String {
     let mut text = HEADS.join(",") + "\r\n";
     for job in jobs {
         text += &(job.cells().map(|text| cell(&text)).join(",") + "\r\n");
@@ -111,7 +111,7 @@ pub(in crate::dashboard) async fn export(
     for _ in 0..limits::EXPORTED_JOBS / limits::EXPORTED_PER_READ {
         let (filter, limit) = (filter.clone(), limits::EXPORTED_PER_READ);
         let page = board.store().list(&visitor.caller, ListRequest { filter, order, cursor, limit }).await?;
-        jobs.extend(page.jobs.iter().map(Exported::of));
+        jobs.extend(page.jobs.iter().map(ExportedJob::of));
         cursor = page.next;
         if cursor.is_none() {
             break;

@@ -19,14 +19,14 @@ use crate::dashboard::parts::components::{JobLink, Pill, priority_name};
 use crate::dashboard::parts::format::{Moment, bytes, line, local};
 use crate::dashboard::parts::job_audit::{self, JobAudit};
 use crate::dashboard::parts::job_details::{Detail, Value, facts};
-use crate::dashboard::parts::json_view::Shown;
+use crate::dashboard::parts::json_view::FormattedJson;
 use crate::dashboard::parts::output::{self, Output};
 use crate::dashboard::parts::reason::{Fix, Means, ReasonView};
 use crate::dashboard::parts::timeline::{Timeline, timeline};
 use crate::dashboard::parts::waterfall::{self, Waterfall, step_label};
 use crate::dashboard::requests::context::PageContext;
 use crate::dashboard::requests::form::segment;
-use crate::dashboard::requests::job_actions::Allowed;
+use crate::dashboard::requests::job_actions::AllowedActions;
 use crate::dashboard::requests::middleware::Visitor;
 use crate::dashboard::{Dashboard, pages::limits};
 
@@ -44,7 +44,7 @@ struct CheckpointView {
     step: String,
     size: String,
     /// None if the page has no space for more.
-    value: Option<Shown>,
+    value: Option<FormattedJson>,
 }
 
 /// The job it was redriven as.
@@ -92,8 +92,8 @@ struct JobPage {
     progress: Option<ProgressView>,
     timeline: Timeline,
     waterfall: Option<Waterfall>,
-    payload: Option<Shown>,
-    result: Option<Shown>,
+    payload: Option<FormattedJson>,
+    result: Option<FormattedJson>,
     checkpoints: Vec<CheckpointView>,
     /// The saved steps that it can be retried from, in their order.
     steps: Vec<String>,
@@ -105,7 +105,7 @@ struct JobPage {
     family: Children,
     drawing: Option<Drawing>,
     trail: JobAudit,
-    allowed: Allowed,
+    allowed: AllowedActions,
     may_manage: bool,
     /// The payload to edit before a retry, if the visitor may and it is JSON that fits into a form.
     draft: Option<String>,
@@ -166,7 +166,8 @@ pub(in crate::dashboard) async fn page(
     let (checkpoints, saved_steps) =
         if may_read { checkpoints(board, visitor, job).await? } else { Default::default() };
     let waterfall = time_axis(board, visitor, &snapshot, &attempts, (&family.jobs, &logs)).await?;
-    let (allowed, may_manage) = (Allowed::in_state_of(job), visitor.caller.require_manage(job, spec).is_ok());
+    let (allowed, may_manage) =
+        (AllowedActions::in_state_of(job), visitor.caller.require_manage(job, spec).is_ok());
     let is_alone = drawing.is_none() && family.jobs.is_empty() && job.parent.is_none();
     let means = Means { visitor, config, allowed, may_manage, is_alone, now };
     let title = format!("{} {}", job.lane.job_type, crate::dashboard::parts::format::short(&id));
@@ -194,8 +195,9 @@ pub(in crate::dashboard) async fn page(
         progress: progress_view(job),
         waterfall,
         timeline: timeline(job, &attempts, config, now),
-        payload: may_read
-            .then(|| Shown::of(&spec.payload.bytes, &spec.payload.content_type, limits::SHOWN_BYTES_MAX)),
+        payload: may_read.then(|| {
+            FormattedJson::of(&spec.payload.bytes, &spec.payload.content_type, limits::SHOWN_BYTES_MAX)
+        }),
         result: if may_read { result(board, visitor, job).await? } else { None },
         checkpoints_hidden: job.details.checkpoints.saturating_sub(checkpoints.len() as u64),
         checkpoints,
@@ -279,7 +281,7 @@ pub(in crate::dashboard) fn draft_of(payload: &Payload) -> Option<String> {
     if !is_json || payload.bytes.len() > limits::EDITED_BYTES_MAX {
         return None;
     }
-    let shown = Shown::of(&payload.bytes, Payload::JSON, limits::EDITED_BYTES_MAX);
+    let shown = FormattedJson::of(&payload.bytes, Payload::JSON, limits::EDITED_BYTES_MAX);
     (!shown.is_cut).then(|| shown.pieces.into_iter().map(|piece| piece.text).collect())
 }
 
@@ -306,10 +308,14 @@ fn progress_view(job: &JobRecord) -> Option<ProgressView> {
     Some(ProgressView { percent: format!("{:.0}", progress.percent), message })
 }
 
-async fn result(board: &Dashboard, visitor: &Visitor, job: &JobRecord) -> Result<Option<Shown>, PageError> {
+async fn result(
+    board: &Dashboard,
+    visitor: &Visitor,
+    job: &JobRecord,
+) -> Result<Option<FormattedJson>, PageError> {
     let found = board.store().result(&visitor.caller, job.id).await?;
     let bytes = found.and_then(|result| result.0);
-    Ok(bytes.map(|bytes| Shown::of(&bytes, "application/json", limits::SHOWN_BYTES_MAX)))
+    Ok(bytes.map(|bytes| FormattedJson::of(&bytes, "application/json", limits::SHOWN_BYTES_MAX)))
 }
 
 /// The checkpoints that fit on the page, and the steps among them in their order.
@@ -331,7 +337,7 @@ async fn checkpoints(
     let mut room = limits::CHECKPOINTS_BYTES_MAX;
     let shown = found.into_iter().map(|checkpoint| {
         let value = (room > 0)
-            .then(|| Shown::of(&checkpoint.value, "application/json", limits::CHECKPOINT_BYTES_MAX));
+            .then(|| FormattedJson::of(&checkpoint.value, "application/json", limits::CHECKPOINT_BYTES_MAX));
         room = room.saturating_sub(value.as_ref().map_or(0, |value| value.cost));
         CheckpointView { step: step_label(&checkpoint.step), size: bytes(checkpoint.value.len()), value }
     });

@@ -4,7 +4,7 @@ use axum::extract::Path;
 use axum::response::Response;
 use windlass::audit::AuditLevel;
 use windlass::job::{QueueName, Tenant};
-use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TimeoutsPatch};
+use windlass::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::settings::preview::ProposedLimit;
 use windlass::settings::{FairBy, Push, QueueSettings};
 use windlass::store::documents::config::Config;
@@ -184,13 +184,7 @@ pub(in crate::dashboard) async fn configure(
         audit: level(form)?,
         retry: retry(form, current.retry.as_ref())?,
         priority: priority(form)?,
-        timeouts: Field::Set(TimeoutsPatch {
-            execution: settings_form::duration(form, "execution")?,
-            max_execution: settings_form::duration(form, "max_execution")?,
-            lease: settings_form::duration(form, "lease")?,
-            start: settings_form::duration(form, "start")?,
-            lifetime: settings_form::duration(form, "lifetime")?,
-        }),
+        timeouts: settings_form::timeouts(form)?,
         push: read_push(form, current.push.as_ref())?,
         retention: settings_form::retention(form)?,
     };

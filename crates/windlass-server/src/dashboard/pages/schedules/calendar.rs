@@ -100,38 +100,15 @@ pub(in crate::dashboard) fn own_time(schedule: &Schedule, at: Timestamp) -> Opti
 mod tests {
     use std::time::Duration;
 
-    use windlass::job::{JobType, NewJob, Payload, ScheduleName, Tenant};
-    use windlass::schedule::{CatchUp, Overlap};
+    use windlass::job::{JobType, NewJob, Payload, ScheduleName};
+    use windlass::store::documents::schedules::NewSchedule;
 
     use super::*;
 
     fn schedule(name: &str, timing: ScheduleSpec, now: Timestamp) -> Arc<Schedule> {
-        let next_at = timing.next_after(now, now);
-        Arc::new(Schedule {
-            tenant: Tenant::default(),
-            name: ScheduleName::new(name).expect("a name"),
-            missed: CatchUp::default(),
-            overlap: Overlap::default(),
-            job: NewJob::new(JobType::new("mail").expect("a type"), Payload::json("{}")),
-            created_at: now,
-            updated_at: now,
-            updated_by: "ada".into(),
-            paused: None,
-            start: now,
-            done_through: now,
-            next_at,
-            last_run: None,
-            last_job: None,
-            open: Vec::new(),
-            submitted: 0,
-            overlapped: 0,
-            refused: None,
-            refusals: 0,
-            retry: None,
-            missed_at: None,
-            is_redacted: false,
-            timing,
-        })
+        let job = NewJob::new(JobType::new("mail").expect("a type"), Payload::json("{}"));
+        let name = ScheduleName::new(name).expect("a name");
+        Arc::new(NewSchedule::new(timing, job).schedule(&name, now, "ada"))
     }
 
     fn cron(text: &str) -> ScheduleSpec {

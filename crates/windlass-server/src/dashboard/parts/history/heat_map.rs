@@ -9,7 +9,7 @@ use super::charts::start_times;
 use super::ranges::short;
 use crate::dashboard::parts::format::{at_most, real, span, zone_at};
 
-/// Columns at most: more would make the page large and cannot be told apart on a phone.
+/// Columns at most: more would make the page large and cannot be distinguished on a phone.
 const COLUMNS_MAX: usize = 40;
 
 /// A cell with runs.

@@ -7,7 +7,7 @@ use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
 use windlass::store::command::precondition::ActOptions;
 use windlass::store::command::redrive::Redrive;
 use windlass_api::actions::{
-    EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalTaken, SuspendBody,
+    EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalReceipt, SuspendBody,
 };
 use windlass_api::job::{ActedJob, Job};
 use windlass_api::json::Json;
@@ -16,14 +16,14 @@ use windlass_api::text::Text;
 use super::{StrictQuery, with_result};
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
-use crate::http::reply::etag::{EntityTag, Expected, Tagged};
+use crate::http::reply::etag::{EntityTag, IfMatchHeader, WithEtag};
 use crate::http::reply::response::{Accepted, Created, JsonOk};
 use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::path::{JobPath, NamePath};
 use crate::http::request::query::Query;
 
-type ActionReply = Result<Tagged<JsonOk<ActedJob>>, ApiError>;
+type ActionReply = Result<WithEtag<JsonOk<ActedJob>>, ApiError>;
 
 async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options: ActOptions) -> ActionReply {
     let (is_resume, strict) = (matches!(act, ActionRequest::Resume { .. }), options.strict);
@@ -31,19 +31,19 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options:
     let acted = app.store().act_and_read(caller, id, act, options).await?;
     if is_resume && strict && !acted.is_changed {
         return Err(ApiError::conflict("not_suspended", format!("job {id} is not suspended"))
-            .with("state", acted.snapshot.job.state.as_str())
+            .with("state", acted.job.job.state.as_str())
             .with("action", "resume"));
     }
-    let job = with_result(app, caller, acted.snapshot).await?;
+    let job = with_result(app, caller, acted.job).await?;
     let tag = EntityTag::of(&job);
-    Ok(Tagged(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
+    Ok(WithEtag(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
 }
 
 /// `POST /jobs/{id}/submit`
 pub(crate) async fn submit(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Body(EmptyBody {}): Body<EmptyBody>,
 ) -> ActionReply {
     act(&app, &caller, id, ActionRequest::Submit, ActOptions { strict: false, if_match }).await
@@ -53,7 +53,7 @@ pub(crate) async fn submit(
 pub(crate) async fn suspend(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Query(query): Query<StrictQuery>,
     Body(body): Body<SuspendBody>,
 ) -> ActionReply {
@@ -70,7 +70,7 @@ pub(crate) async fn suspend(
 pub(crate) async fn resume(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
 ) -> ActionReply {
@@ -82,7 +82,7 @@ pub(crate) async fn resume(
 pub(crate) async fn cancel(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Body(body): Body<ReasonBody>,
 ) -> ActionReply {
     let options = ActOptions { strict: false, if_match };
@@ -93,7 +93,7 @@ pub(crate) async fn cancel(
 pub(crate) async fn priority(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Body(body): Body<PriorityBody>,
 ) -> ActionReply {
     act(&app, &caller, id, ActionRequest::Priority(body.value.0), ActOptions { strict: false, if_match })
@@ -114,7 +114,7 @@ fn given<T>(field: Field<T>) -> Option<Option<T>> {
 pub(crate) async fn patch(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Body(body): Body<PatchBody>,
 ) -> ActionReply {
     let patch = Patch {
@@ -130,9 +130,9 @@ pub(crate) async fn patch(
 pub(crate) async fn redrive(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Body(body): Body<RedriveBody>,
-) -> Result<Tagged<Created<Job>>, ApiError> {
+) -> Result<WithEtag<Created<Job>>, ApiError> {
     let payload = body.new_payload()?;
     let how = Redrive {
         reset_checkpoints: body.reset_checkpoints,
@@ -144,7 +144,7 @@ pub(crate) async fn redrive(
     let snapshot = app.store().redrive_and_read(&caller, id, how, if_match).await?;
     let job = Job::from(snapshot);
     let tag = EntityTag::of(&job);
-    Ok(Tagged(Created(job), tag))
+    Ok(WithEtag(Created(job), tag))
 }
 
 /// `POST /jobs/{id}/signals/{name}`
@@ -152,10 +152,10 @@ pub(crate) async fn signal(
     Call { app, caller }: Call,
     JobPath(id): JobPath,
     NamePath(signal): NamePath,
-    Expected(if_match): Expected,
+    IfMatchHeader(if_match): IfMatchHeader,
     Body(body): Body<SignalBody>,
-) -> Result<Accepted<SignalTaken>, ApiError> {
+) -> Result<Accepted<SignalReceipt>, ApiError> {
     let value = body.value.as_ref().map_or(&b"null"[..], Json::bytes).to_vec();
     app.store().signal_if(&caller, id, &signal, value, if_match).await?;
-    Ok(Accepted(SignalTaken { id: Text(id), signal }))
+    Ok(Accepted(SignalReceipt { id: Text(id), signal }))
 }

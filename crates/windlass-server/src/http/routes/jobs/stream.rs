@@ -109,7 +109,7 @@ impl IntoResponse for StreamReply {
 impl Reply for StreamReply {
     fn describe(shape: &mut Shape) {
         JsonOk::<StreamPage>::describe(shape);
-        shape.gives_events::<shown::StreamChunk>();
+        shape.add_event_stream::<shown::StreamChunk>();
     }
 }
 

@@ -99,7 +99,7 @@ impl IntoResponse for ClaimResponse {
 
 impl Reply for ClaimResponse {
     fn describe(shape: &mut Shape) {
-        shape.gives::<ClaimView>(StatusCode::OK);
+        shape.add_response::<ClaimView>(StatusCode::OK);
     }
 }
 

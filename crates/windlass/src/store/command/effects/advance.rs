@@ -5,7 +5,7 @@ use super::audit::RecordActor;
 use super::cascade::Consequences;
 use crate::error::InvalidTransition;
 use crate::job::{
-    AttemptOutcome, ChildGroup, ConcurrencyKey, Decided, GroupStrategy, JobEvent, JobRecord, JobState,
+    AttemptOutcome, ChildGroup, ConcurrencyKey, GroupDecision, GroupStrategy, JobEvent, JobRecord, JobState,
     Parent, Seq, Spec, Transition, acts_at, spared, timer, transition,
 };
 use crate::store::documents::attempt::AttemptRecord;
@@ -186,7 +186,7 @@ impl WriteTx<'_> {
         }
         if group.open > 0 && group.strategy != GroupStrategy::CollectAll {
             let reason = match group.decided {
-                Some(Decided::Badly) => "its group cannot succeed any more",
+                Some(GroupDecision::Badly) => "its group cannot succeed any more",
                 _ => "its group has succeeded without it",
             };
             self.children_go(&job, Some(number), reason, todo);

@@ -15,7 +15,7 @@ use crate::job::{ConcurrencyKey, JobEvent, JobId, JobRecord, Need, Priority, Seq
 use crate::limits;
 use crate::store::documents::cascade::{Cascade, KEYS_END, Task};
 use crate::store::engine::{ClaimOrder, Document, DocumentKind, DocumentRange, Edge, EngineResult};
-use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::filter::{Filter, Order, Scan, SearchResult};
 use crate::store::tx::write_tx::WriteTx;
 
 /// Consequences of the changes made so far.
@@ -239,7 +239,7 @@ impl WriteTx<'_> {
         let reach = self.budgets[todo.source as usize].reach();
         let after = after.map(|seq| ClaimOrder { rank: 0, eligible_at: Timestamp::MIN, seq });
         let scan = Scan { filter, order: Order::Oldest, after, limit };
-        let Found { jobs, stopped } = self.db()?.search(&scan, reach)?;
+        let SearchResult { jobs, stopped } = self.db()?.search(&scan, reach)?;
         let scanned = if stopped.is_some() { reach } else { jobs.len() };
         self.budgets[todo.source as usize].charge_rows(scanned);
         let last = jobs.last().filter(|_| jobs.len() == limit).map(|job| job.seq);
@@ -257,13 +257,13 @@ impl WriteTx<'_> {
     /// Continues the cascades that earlier commits left, with up to so many jobs; returns whether there is more.
     pub(crate) fn continue_cascades(&mut self, jobs: usize) -> EngineResult<bool> {
         self.budgets[Source::EarlierCommits as usize].limit(jobs);
-        if self.knows_no_cascades() {
+        if self.has_no_cascades() {
             return Ok(false);
         }
         let max = limits::CASCADE_PAGE;
         let stored = self.db()?.documents_in(DocumentKind::Cascade, DocumentRange::before(KEYS_END, max))?;
         if stored.is_empty() {
-            self.learn_no_cascades();
+            self.cache_no_cascades();
             return Ok(false);
         }
         let has_unread = stored.len() == max;

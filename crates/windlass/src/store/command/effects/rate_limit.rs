@@ -162,7 +162,7 @@ impl WriteTx<'_> {
                 }
                 Some((_, Timer::Debounce(key))) => {
                     self.put_document(DocumentKind::Bucket, &document.key, None, |_| {})?;
-                    if let Some(run_at) = self.forget_debounced(&key)? {
+                    if let Some(run_at) = self.remove_debounced(&key)? {
                         self.watch_debounced(key, run_at.max(self.now.plus(DEBOUNCED_EVERY)))?;
                     }
                 }

@@ -1,5 +1,5 @@
-//! When tickets are issued and checked: issued at submission and again at resume and redrive, checked before every run
-//!. Does nothing while tickets are disabled.
+//! When tickets are issued and checked: issued at submission and again at resume and redrive, checked before every run.
+//! Does nothing while tickets are disabled.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl WriteTx<'_> {
             return Ok(job);
         }
         let Ok(spec) = self.spec_or_damage(job.seq)? else { return Ok(job) };
-        let is_own = matches!(self.judge(&job, &spec), Ok(()) | Err(TicketFault::Expired));
+        let is_own = matches!(self.verify_ticket(&job, &spec), Ok(()) | Err(TicketFault::Expired));
         Ok(if is_own { self.with_ticket(job, &spec) } else { job })
     }
 
@@ -46,7 +46,7 @@ impl WriteTx<'_> {
         if self.env.options.tickets.is_none() {
             return job;
         }
-        match self.judge(&job, old) {
+        match self.verify_ticket(&job, old) {
             Ok(()) | Err(TicketFault::Expired) => self.with_ticket(job, new),
             Err(_) => job,
         }
@@ -63,7 +63,7 @@ impl WriteTx<'_> {
         if self.env.options.tickets.is_none() {
             return new;
         }
-        match self.judge(old, old_spec) {
+        match self.verify_ticket(old, old_spec) {
             Ok(()) | Err(TicketFault::Expired | TicketFault::Missing) => self.with_ticket(new, spec),
             Err(_) => {
                 let details =
@@ -74,20 +74,20 @@ impl WriteTx<'_> {
     }
 
     /// Whether a job may be given to a worker; a job that may not is refused permanently.
-    pub(crate) fn admits(&mut self, seq: Seq) -> Result<bool, StoreError> {
+    pub(crate) fn check_ticket(&mut self, seq: Seq) -> Result<bool, StoreError> {
         if self.env.options.tickets.is_none() {
             return Ok(true);
         }
         let Some(job) = self.job(seq)?.cloned() else { return Ok(false) };
         let (code, message) = match self.spec_or_damage(seq)? {
-            Ok(spec) => match self.judge(&job, &spec) {
+            Ok(spec) => match self.verify_ticket(&job, &spec) {
                 Ok(()) => return Ok(true),
                 Err(fault) => (fault.code(), fault.to_string()),
             },
             Err(damage) => {
                 // What the ticket says about the row as it is; it says nothing about some columns.
                 let spec = self.raw(|db| db.damaged_spec(seq))?;
-                match spec.map(|spec| self.judge(&job, &spec)) {
+                match spec.map(|spec| self.verify_ticket(&job, &spec)) {
                     Some(Err(fault)) => (fault.code(), format!("{fault}: {damage}")),
                     Some(Ok(())) | None => (DAMAGED, damage),
                 }
@@ -133,7 +133,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    fn judge(&self, job: &JobRecord, spec: &Spec) -> Result<(), TicketFault> {
+    fn verify_ticket(&self, job: &JobRecord, spec: &Spec) -> Result<(), TicketFault> {
         let Some(options) = &self.env.options.tickets else { return Ok(()) };
         let ticket = job.details.ticket.as_ref().ok_or(TicketFault::Missing)?;
         let trusted: Vec<TicketPublicKey> =

@@ -25,7 +25,7 @@ const SERVED_KEY: &str = "served";
 
 /// How often the wall clock was accepted, and when last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedWall {
     pub(crate) number: u64,
     /// Store time.
     at: Timestamp,
@@ -34,11 +34,11 @@ pub(crate) struct Accepted {
 }
 
 /// Records that an operator accepts the wall clock as read for this commit.
-pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<Accepted, ActError> {
+pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<AcceptedWall, ActError> {
     caller.require(Permission::Administer)?;
     let ClockReport { wall, ahead_ms, is_believed, .. } = tx.env.clock.report();
     let number = tx.accepted_clock()?.number + 1;
-    let accepted = Accepted { number, at: tx.now, wall, by: caller.id.clone() };
+    let accepted = AcceptedWall { number, at: tx.now, wall, by: caller.id.clone() };
     tx.put_document(DocumentKind::Clock, KEY, Some(&encode(&accepted)), |_| {})?;
     let context = json!({
         "actor_id": caller.id,
@@ -53,9 +53,9 @@ pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<Accepted, 
 }
 
 impl WriteTx<'_> {
-    fn accepted_clock(&mut self) -> Result<Accepted, StoreError> {
+    fn accepted_clock(&mut self) -> Result<AcceptedWall, StoreError> {
         let found = self.db()?.document(DocumentKind::Clock, KEY)?;
-        found.map_or(Ok(Accepted::default()), |document| parse(&document.body))
+        found.map_or(Ok(AcceptedWall::default()), |document| parse(&document.body))
     }
 
     /// Merges what other nodes recorded about gaps and clock jumps with what this node knows, before anything else in
@@ -63,7 +63,7 @@ impl WriteTx<'_> {
     pub(crate) fn share_grace(&mut self) -> EngineResult<()> {
         let known = self.config()?.grace;
         let shared;
-        (self.grace, shared) = self.env.clock.learn_grace(known);
+        (self.grace, shared) = self.env.clock.merge_grace(known);
         if shared != known && !self.is_being_moved()? {
             self.put_grace(shared)?;
         }
@@ -103,10 +103,10 @@ impl WriteTx<'_> {
 
     /// Checks whether an operator accepted the wall clock through another process. Reads nothing while the clock is
     /// trusted.
-    pub(crate) fn learn_accepted_clock(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn apply_accepted_clock(&mut self) -> Result<(), StoreError> {
         if self.env.clock.report().is_off() {
             let number = self.accepted_clock()?.number;
-            self.env.clock.learn_accepted(number);
+            self.env.clock.apply_accepted(number);
         }
         Ok(())
     }

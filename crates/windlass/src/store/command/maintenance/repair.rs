@@ -18,7 +18,7 @@ use crate::store::engine::{
 };
 use crate::store::tx::write_tx::WriteTx;
 use crate::store::verify::graph::{count_children, set_aside_for_nobody};
-use crate::store::verify::repair::{Defect, Repaired};
+use crate::store::verify::repair::{Defect, RepairResult};
 
 /// A repair of a plan.
 pub(crate) struct Step<'a> {
@@ -32,10 +32,14 @@ pub(crate) struct Step<'a> {
 }
 
 /// Repairs one finding, and records it.
-pub(crate) fn repair(tx: &mut WriteTx<'_>, caller: &Caller, step: &Step<'_>) -> Result<Repaired, ActError> {
+pub(crate) fn repair(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    step: &Step<'_>,
+) -> Result<RepairResult, ActError> {
     caller.require(Permission::Administer)?;
     let repaired = tx.repair(step)?;
-    if repaired == Repaired::Done {
+    if repaired == RepairResult::Done {
         let (cause, findings) = (RecordActor::caller(caller, None), step.findings);
         let context = json!({
             "plan": step.plan,
@@ -51,14 +55,14 @@ pub(crate) fn repair(tx: &mut WriteTx<'_>, caller: &Caller, step: &Step<'_>) -> 
 }
 
 /// What a repair does, before it is recorded.
-type Outcome = EngineResult<Repaired>;
+type Outcome = EngineResult<RepairResult>;
 
-fn refused(why: impl Into<String>) -> Repaired {
-    Repaired::Refused(why.into())
+fn refused(why: impl Into<String>) -> RepairResult {
+    RepairResult::Refused(why.into())
 }
 
-fn done_if(is_done: bool) -> Repaired {
-    if is_done { Repaired::Done } else { Repaired::Gone }
+fn done_if(is_done: bool) -> RepairResult {
+    if is_done { RepairResult::Done } else { RepairResult::Gone }
 }
 
 impl WriteTx<'_> {
@@ -82,7 +86,7 @@ impl WriteTx<'_> {
 
     fn derive(&mut self, what: &DerivedData) -> Outcome {
         match self.db()?.derived_mut() {
-            Some(derived) => derived.derive(what).map(|()| Repaired::Done),
+            Some(derived) => derived.derive(what).map(|()| RepairResult::Done),
             None => Ok(refused("this engine derives nothing")),
         }
     }
@@ -117,7 +121,7 @@ impl WriteTx<'_> {
             return Ok(refused(format!("the counter is {stored} by now: verify again")));
         }
         self.raw(|db| db.count(&[change]))?;
-        Ok(Repaired::Done)
+        Ok(RepairResult::Done)
     }
 
     fn repair_key_count(&mut self, step: &Step<'_>, change: &KeyChange) -> Outcome {
@@ -131,11 +135,11 @@ impl WriteTx<'_> {
         self.raw(|db| db.count_keys(std::slice::from_ref(change)))?;
         // The number of keys moves with a count that was right, and this one was not.
         self.derive(&DerivedData::KeyTotal(change.tenant.clone()))?;
-        Ok(Repaired::Done)
+        Ok(RepairResult::Done)
     }
 
     fn repair_marks(&mut self, seq: Seq) -> Outcome {
-        let Some(before) = self.job(seq)?.cloned() else { return Ok(Repaired::Gone) };
+        let Some(before) = self.job(seq)?.cloned() else { return Ok(RepairResult::Gone) };
         let mut job = before.clone();
         if let Some(spec) = self.spec(seq)? {
             job.has.unique_key = spec.unique_key.is_some();
@@ -153,12 +157,12 @@ impl WriteTx<'_> {
 
     fn repair_unique_key(&mut self, seq: Seq, key: &Key) -> Outcome {
         let Some(job) = self.job(seq)?.filter(|job| !job.state.is_final()).cloned() else {
-            return Ok(Repaired::Gone);
+            return Ok(RepairResult::Gone);
         };
         let holder = self.db()?.keyed(std::slice::from_ref(key))?.pop().flatten();
         if let Some(holder) = holder {
             if holder.seq == seq {
-                return Ok(Repaired::Gone);
+                return Ok(RepairResult::Gone);
             }
             if self.job(holder.seq)?.is_some_and(|other| !other.state.is_final()) {
                 return Ok(refused(format!("by now the job with number {} holds the key", holder.seq.0)));
@@ -173,12 +177,12 @@ impl WriteTx<'_> {
             job.has.unique_key = true;
             self.put(job);
         }
-        Ok(Repaired::Done)
+        Ok(RepairResult::Done)
     }
 
     fn repair_dependencies(&mut self, seq: Seq) -> Outcome {
         let Some(job) = self.job(seq)?.filter(|job| !job.state.is_final()).cloned() else {
-            return Ok(Repaired::Gone);
+            return Ok(RepairResult::Gone);
         };
         let known = self.db()?.edges(&[seq], Side::Dependent)?;
         let missing = self.missing_edges(&job, &known)?;
@@ -209,7 +213,7 @@ impl WriteTx<'_> {
         if let Some(state) = failed {
             return self.tell_end(seq, Need::After, state);
         }
-        // The last step is a transition: it decides what becomes of the job.
+        // The last step is a transition: it decides the job's state.
         let is_last = job.state == JobState::Pending && open == 0 && job.after_unmet > 0;
         let numbers = JobRecord { after_unmet: open + u32::from(is_last), ..job.clone() };
         let is_counted = numbers != job;
@@ -218,10 +222,10 @@ impl WriteTx<'_> {
         }
         let mut is_told = false;
         if is_last {
-            is_told |= self.tell_end(seq, Need::After, JobState::Completed)? == Repaired::Done;
+            is_told |= self.tell_end(seq, Need::After, JobState::Completed)? == RepairResult::Done;
         }
         if let Some(state) = any_ended.filter(|_| job.any_unmet && waits) {
-            is_told |= self.tell_end(seq, Need::AfterAny, state)? == Repaired::Done;
+            is_told |= self.tell_end(seq, Need::AfterAny, state)? == RepairResult::Done;
         }
         Ok(done_if(is_linked || is_counted || is_told))
     }
@@ -262,8 +266,8 @@ impl WriteTx<'_> {
     }
 
     fn repair_group(&mut self, parent: Seq, number: u64) -> Outcome {
-        let Some(job) = self.job(parent)?.cloned() else { return Ok(Repaired::Gone) };
-        let Some(before) = self.child_group(parent, number)? else { return Ok(Repaired::Gone) };
+        let Some(job) = self.job(parent)?.cloned() else { return Ok(RepairResult::Gone) };
+        let Some(before) = self.child_group(parent, number)? else { return Ok(RepairResult::Gone) };
         self.flush()?;
         let found = count_children(&mut self.read_tx(), &job, number)?;
         if !found.is_complete(&before) {
@@ -285,23 +289,25 @@ impl WriteTx<'_> {
 
     fn repair_blocked(&mut self, seq: Seq) -> Outcome {
         let Some(job) = self.job(seq)?.filter(|job| job.is_blocked).cloned() else {
-            return Ok(Repaired::Gone);
+            return Ok(RepairResult::Gone);
         };
         self.flush()?;
         if set_aside_for_nobody(&mut self.read_tx(), &job)?.is_none() {
-            return Ok(Repaired::Gone);
+            return Ok(RepairResult::Gone);
         }
         self.set_blocked(seq, false)?;
-        Ok(Repaired::Done)
+        Ok(RepairResult::Done)
     }
 
     fn repair_schedule(&mut self, key: &str) -> Outcome {
-        let Some(document) = self.document(DocumentKind::Schedule, key)? else { return Ok(Repaired::Gone) };
+        let Some(document) = self.document(DocumentKind::Schedule, key)? else {
+            return Ok(RepairResult::Gone);
+        };
         let schedule: Schedule = parse(&document.body)?;
         let next_at = schedule.first_run();
         if schedule.next_at == next_at {
-            return Ok(Repaired::Gone);
+            return Ok(RepairResult::Gone);
         }
-        self.put_schedule(Schedule { next_at, ..schedule }).map(|_| Repaired::Done)
+        self.put_schedule(Schedule { next_at, ..schedule }).map(|_| RepairResult::Done)
     }
 }

@@ -19,7 +19,7 @@ use crate::store::tx::write_tx::WriteTx;
 
 /// The result of one firing round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Fired {
+pub(crate) struct FireReport {
     /// Number of jobs submitted.
     pub(crate) jobs: usize,
     /// Whether more schedules are due.
@@ -29,7 +29,7 @@ pub(crate) struct Fired {
 }
 
 /// Submits the jobs of due schedules: one bounded round.
-pub(crate) fn fire(tx: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
+pub(crate) fn fire(tx: &mut WriteTx<'_>) -> Result<FireReport, StoreError> {
     let now = tx.now;
     let mut due: Vec<Arc<Schedule>> = {
         let config = tx.config()?;
@@ -47,7 +47,7 @@ pub(crate) fn fire(tx: &mut WriteTx<'_>) -> Result<Fired, StoreError> {
         jobs += tx.fire_one(Schedule::clone(&schedule))?;
     }
     let next_at = next_run(&*tx.config()?, now);
-    Ok(Fired { jobs, has_more, next_at })
+    Ok(FireReport { jobs, has_more, next_at })
 }
 
 /// When the next schedule is due after now.

@@ -122,7 +122,7 @@ impl WriteTx<'_> {
     }
 
     /// Removes a debounce key whose job has started or no longer exists; returns when to check again otherwise.
-    pub(crate) fn forget_debounced(&mut self, document: &str) -> Result<Option<Timestamp>, StoreError> {
+    pub(crate) fn remove_debounced(&mut self, document: &str) -> Result<Option<Timestamp>, StoreError> {
         let holder: Option<Holder> = self.tally(document)?;
         let job = match holder {
             Some(Holder { seq }) => self.job(seq)?.filter(|job| has_not_started(job)),

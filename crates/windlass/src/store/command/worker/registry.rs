@@ -81,7 +81,7 @@ pub(super) fn make_room(tx: &mut WriteTx<'_>, new: &Worker) -> Result<(), WorkEr
         let retry_after = limits::WORKER_SILENCE_MAX;
         let too_many = WorkError::TooManyWorkers { of, workers_max, bytes_max, retry_after };
         for lost in share.room_for(bytes, workers_max, bytes_max).ok_or(too_many)? {
-            tx.forget_worker(lost)?;
+            tx.remove_worker(lost)?;
         }
     }
     Ok(())

@@ -66,7 +66,7 @@ impl Worker {
 
     /// When a worker last heard from at `seen_at` counts as lost unless it is heard from.
     pub(crate) fn silent_when(seen_at: Timestamp, grace: &Grace) -> Timestamp {
-        grace.heard_at(seen_at).plus(limits::WORKER_SILENCE_MAX)
+        grace.silent_from(seen_at).plus(limits::WORKER_SILENCE_MAX)
     }
 
     /// Whether it takes jobs of this lane; internal jobs only if it names their queue or type, and jobs that require a

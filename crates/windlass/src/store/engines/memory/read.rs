@@ -14,7 +14,7 @@ use crate::store::engine::{
     EngineResult, Export, Graph, JobData, JobDataQuery, JobDataTable, JobTable, Key, KeyHolder, Keys,
     LaneCursor, Read, ReadyIndex, RecordQuery, SequenceNumbers, Side,
 };
-use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::filter::{Filter, Order, Scan, SearchResult};
 
 impl Tables {
     fn job(&self, seq: Seq) -> Option<JobRecord> {
@@ -66,7 +66,7 @@ impl JobTable for Tables {
     }
 
     /// Every job is in memory, so none is left out.
-    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<Found> {
+    fn search(&mut self, scan: &Scan, _reach: usize) -> EngineResult<SearchResult> {
         let fits = |row: &&Row| scan.filter.matches(&row.job, &row.spec) && scan.is_after(&row.job);
         let fitting = self.candidates(&scan.filter).filter(fits);
         let rows: Vec<&Row> = match scan.order {
@@ -79,7 +79,7 @@ impl JobTable for Tables {
                 rows
             }
         };
-        Ok(Found { jobs: rows.into_iter().map(|row| row.job.clone()).collect(), stopped: None })
+        Ok(SearchResult { jobs: rows.into_iter().map(|row| row.job.clone()).collect(), stopped: None })
     }
 }
 

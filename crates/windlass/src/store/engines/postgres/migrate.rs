@@ -8,7 +8,7 @@ use super::connection::address::Address;
 use super::connection::{Connection, get};
 use crate::error::{OpenError, StoreError};
 use crate::limits;
-use crate::store::engines::sql::panic::panicked;
+use crate::store::engines::sql::thread::panicked;
 use crate::store::schema::Schema;
 
 /// A migration step.

@@ -37,7 +37,7 @@ use crate::error::StoreError;
 use crate::job::{JobState, Lane, Seq};
 use crate::limits;
 use crate::store::engine::{Counts, EngineResult};
-use crate::store::engines::sql::interner::Interned;
+use crate::store::engines::sql::interner::Interner;
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Access {
 /// A connection and its caches.
 pub(super) struct Tables {
     pub(super) link: Connection,
-    pub(super) interned: Interned,
+    pub(super) interned: Interner,
     pub(super) meta: Meta,
     /// How often another node's commit was found.
     pub(super) generation: u64,
@@ -99,7 +99,7 @@ impl Tables {
     pub(super) fn new(link: Connection, access: Access) -> Tables {
         Tables {
             link,
-            interned: Interned::default(),
+            interned: Interner::default(),
             meta: Meta::default(),
             generation: 0,
             is_shared: false,

@@ -331,7 +331,7 @@ impl Tables {
             self.running.apply_commit(commit.running.as_deref());
             self.timers.apply_commit(commit.timer_at, commit.has_swept);
         }
-        self.learn_counts(head, moved)
+        self.update_counts(head, moved)
     }
 
     /// Whether this transaction has nothing to write.

@@ -22,7 +22,7 @@ use crate::store::engines::sql::columns::{
     damaged, job_data_check, job_data_kind_code, job_data_kind_of, key_columns, limit, need_code, need_of,
     number,
 };
-use crate::store::engines::sql::panic::panicked;
+use crate::store::engines::sql::thread::panicked;
 
 const SIZES: &str = "SELECT h.seq, coalesce(octet_length(j.payload), 0)::bigint FROM @.hot h \
      LEFT JOIN LATERAL (SELECT j.payload FROM @.jobs j WHERE j.seq = h.seq OFFSET 0) j ON true \

@@ -28,7 +28,7 @@ struct Lanes {
 
 /// The cache.
 #[derive(Default)]
-pub(crate) struct Interned {
+pub(crate) struct Interner {
     /// Lanes that were used since the previous generation was full.
     young: Lanes,
     /// The previous generation: a lane that is used again moves to `young`; the rest is dropped when `young` is full.
@@ -45,11 +45,11 @@ pub(crate) struct Interned {
     pub(crate) no_details: Arc<RareFields>,
 }
 
-impl Interned {
+impl Interner {
     /// Clears the cache.
     pub(crate) fn clear(&mut self) {
         let (left_out, no_details) = (std::mem::take(&mut self.left_out), self.no_details.clone());
-        *self = Interned { left_out, no_details, ..Interned::default() };
+        *self = Interner { left_out, no_details, ..Interner::default() };
     }
 
     /// Logs a row of a claimable job that cannot be read and is left out of claims; once, because claims meet it again.
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn lanes_in_use_are_kept_when_others_are_forgotten() {
-        let mut interned = Interned::default();
+        let mut interned = Interner::default();
         let used = lane(0);
         interned.remember_lane(&used, 0);
         for number in 1..4 * LANES_PER_GENERATION {

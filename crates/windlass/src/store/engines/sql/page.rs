@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::job::{JobRecord, JobState, Lane, Seq, Spec};
 use crate::store::documents::counters::Counts;
 use crate::store::engine::ClaimOrder;
-use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::filter::{Filter, Order, Scan, SearchResult};
 
 /// The best jobs so far, in the requested order.
 pub(crate) struct Page<'s> {
@@ -75,14 +75,14 @@ impl Page<'_> {
     }
 
     /// The jobs in order, up to the first candidate that was not examined.
-    pub(crate) fn into_found(mut self) -> Found {
+    pub(crate) fn into_found(mut self) -> SearchResult {
         let is_whole = self.total == Some(self.jobs.len() as u64);
         let mut stopped = None;
         if let Some(unseen) = self.unseen.filter(|_| !is_whole) {
             drop(self.jobs.split_off(&self.key_of(unseen)));
             stopped = (self.jobs.len() < self.scan.limit).then(|| self.scan.just_before(unseen));
         }
-        Found { jobs: self.jobs.into_values().collect(), stopped }
+        SearchResult { jobs: self.jobs.into_values().collect(), stopped }
     }
 }
 

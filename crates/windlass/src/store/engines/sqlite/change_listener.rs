@@ -65,7 +65,7 @@ impl Signal {
 }
 
 /// A reader at work: its current read, and how long it has lasted.
-struct Watched {
+struct WatchedRead {
     turn: Arc<Turn>,
     read: u64,
     lasted: Duration,
@@ -79,7 +79,7 @@ pub(super) struct ChangeListener {
     version: i64,
     foreign: u64,
     log: Log,
-    readers: Vec<Watched>,
+    readers: Vec<WatchedRead>,
 }
 
 /// The log file's metadata: every commit writes to the log, and checking the metadata costs a tenth of a SQLite query.
@@ -127,7 +127,7 @@ impl ChangeListener {
         turns: Vec<Arc<Turn>>,
     ) -> EngineResult<ChangeListener> {
         let readers =
-            turns.into_iter().map(|turn| Watched { turn, read: 0, lasted: Duration::ZERO }).collect();
+            turns.into_iter().map(|turn| WatchedRead { turn, read: 0, lasted: Duration::ZERO }).collect();
         let log = Log { path: log, seen: None, settled_for: 0 };
         let mut watch = ChangeListener { connection, env, own, version: 0, foreign: 0, log, readers };
         watch.has_foreign_commit()?;

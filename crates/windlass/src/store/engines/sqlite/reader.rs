@@ -14,8 +14,8 @@ use super::soundness::Soundness;
 use super::tables::{Tables, store_error};
 use crate::clock::Deadline;
 use crate::store::engine::{EngineResult, ReadTask};
-use crate::store::engines::sql::panic::{catch_panic, panicked};
 use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::engines::sql::thread::{catch_panic, panicked};
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::read_tx::ReadTx;
@@ -121,7 +121,7 @@ impl Reader {
     }
 
     /// Ends statements once no caller waits for their answer, or its deadline has passed.
-    pub(super) fn heed(
+    pub(super) fn set_interrupt(
         &self,
         cancellation: CancellationToken,
         deadline: Option<Deadline>,
@@ -132,15 +132,15 @@ impl Reader {
     }
 
     /// Lets statements run to their end again.
-    fn heed_nobody(&self) -> EngineResult<()> {
+    fn clear_interrupt(&self) -> EngineResult<()> {
         self.tables.connection().progress_handler(0, None::<fn() -> bool>).map_err(store_error)
     }
 
     fn run_task(&mut self, task: &mut dyn ReadTask) -> EngineResult<()> {
-        self.heed(task.cancellation(), task.deadline())?;
+        self.set_interrupt(task.cancellation(), task.deadline())?;
         let outcome = self.read_cancellable(task);
         // Before the snapshot is released, which must not be interrupted.
-        let cleared = self.heed_nobody();
+        let cleared = self.clear_interrupt();
         self.tables.end_read();
         outcome.and(cleared)
     }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
-pub(super) use self::intern::Interned;
+pub(super) use self::intern::Interner;
 use super::{damage, migrate};
 use crate::clock::{Stamp, Timestamp, whole_millis};
 use crate::error::StoreError;
@@ -66,7 +66,7 @@ impl Holds for &Connection {
 /// A connection and its caches.
 pub(super) struct Tables<C = Connection> {
     pub(super) connection: C,
-    pub(super) interned: Interned,
+    pub(super) interned: Interner,
     pub(super) meta: Meta,
     changes_before: u64,
     /// How often another connection's commit was found.
@@ -103,7 +103,7 @@ impl<'c> Tables<&'c Connection> {
 
 impl<C: Holds> Tables<C> {
     fn with_connection(connection: C) -> Tables<C> {
-        let (interned, meta) = (Interned::default(), Meta::default());
+        let (interned, meta) = (Interner::default(), Meta::default());
         Tables { connection, interned, meta, changes_before: 0, generation: 0, counts: None, put_back: None }
     }
 

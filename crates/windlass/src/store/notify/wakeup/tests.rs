@@ -10,7 +10,7 @@ use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId, WorkerVersion};
 use crate::limits;
 use crate::store::Store;
 use crate::store::caller::Caller;
-use crate::store::command::claim::{ClaimRequest, Claimed};
+use crate::store::command::claim::{ClaimRequest, ClaimedJob};
 use crate::store::command::finish::{Outcome, Report};
 use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::settings::Settings;
@@ -33,7 +33,7 @@ impl Fixture {
     }
 
     /// A running job, and one more that could run.
-    async fn running(&self) -> (WorkerId, Claimed) {
+    async fn running(&self) -> (WorkerId, ClaimedJob) {
         let worker = self.store.register(&self.me, NewWorker::default()).await.unwrap().id;
         let jobs = vec![NewJob::new(JobType::new("send").unwrap(), Payload::json("{}")); 2];
         self.store.submit(&self.me, jobs, SubmitOptions::default()).await.unwrap();
@@ -42,7 +42,7 @@ impl Fixture {
         (worker, claimed)
     }
 
-    async fn complete(&self, worker: WorkerId, claimed: &Claimed) {
+    async fn complete(&self, worker: WorkerId, claimed: &ClaimedJob) {
         let outcome = Outcome::Completed { result: None };
         let report = Report::new(claimed.job.id, claimed.job.fence, outcome);
         self.store.finish(&self.me, worker, vec![report]).await.unwrap();

@@ -80,16 +80,16 @@ impl WriteTx<'_> {
             return Ok(None);
         }
         let key = (job.seq, JobDataKind::Checkpoint, step.to_owned(), 0);
-        if !self.job_data.pending.contains_key(&key) && self.cache.knows_steps(job.seq) {
+        if !self.job_data.pending.contains_key(&key) && self.cache.has_cached_steps(job.seq) {
             return Ok(self.cache.step_bytes(job.seq, step));
         }
         Ok(self.job_data(job.seq, JobDataKind::Checkpoint, step, 0)?.map(|body| body.len() as u64))
     }
 
     /// Caches checkpoints that were read for a running job.
-    pub(crate) fn learn_steps(&mut self, seq: Seq, checkpoints: &[JobData]) {
+    pub(crate) fn cache_steps(&mut self, seq: Seq, checkpoints: &[JobData]) {
         for data in checkpoints {
-            self.cache.learn_step(seq, &data.name, data.body.len() as u64);
+            self.cache.cache_step(seq, &data.name, data.body.len() as u64);
         }
     }
 
@@ -100,7 +100,7 @@ impl WriteTx<'_> {
             if let JobDataWrite::Put(data) = write
                 && data.kind == JobDataKind::Checkpoint
             {
-                self.cache.learn_step(data.seq, &data.name, data.body.len() as u64);
+                self.cache.cache_step(data.seq, &data.name, data.body.len() as u64);
             }
         }
     }

@@ -82,12 +82,12 @@ impl WriteTx<'_> {
     }
 
     /// Whether it is known that no cascade is left.
-    pub(crate) fn knows_no_cascades(&self) -> bool {
+    pub(crate) fn has_no_cascades(&self) -> bool {
         self.cache.tallies.has_no_cascades
     }
 
     /// Records that no cascade is left.
-    pub(crate) fn learn_no_cascades(&mut self) {
+    pub(crate) fn cache_no_cascades(&mut self) {
         self.cache.tallies.has_no_cascades = !self.cache.is_shared;
     }
 

@@ -17,7 +17,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::documents::schedules::NewSchedule;
 use windlass::store::engine::RecordQuery;
 use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::verify::{Remedy, RepairPlan, Repaired};
+use windlass::store::verify::{Remedy, RepairPlan, RepairResult};
 
 use super::{add_job_data, broken, edited, file_of, place_of_unmet, rewrite, seq_of};
 use crate::fixture::{Fixture, On, lease_ref, new_job, secs};
@@ -49,7 +49,7 @@ async fn repaired(store: &Store, me: &Caller) -> Vec<&'static str> {
     let mut done = Vec::new();
     for repair in &plan.repairs {
         assert!(matches!(repair.remedy, Remedy::Derived(_)), "{repair:?}");
-        assert_eq!(store.repair(me, &plan, repair).await.unwrap(), Repaired::Done, "{repair:?}");
+        assert_eq!(store.repair(me, &plan, repair).await.unwrap(), RepairResult::Done, "{repair:?}");
         done.push(repair.code);
     }
     assert!(!done.is_empty(), "there was something to repair");
@@ -69,7 +69,7 @@ async fn refuses(store: &Store, me: &Caller, code: &str) {
     for repair in &plan.repairs {
         let Remedy::Person(advice) = &repair.remedy else { panic!("{repair:?} is guessed") };
         assert!(advice.len() > 20 && repair.code == code, "{repair:?}");
-        assert!(matches!(store.repair(me, &plan, repair).await.unwrap(), Repaired::Refused(_)));
+        assert!(matches!(store.repair(me, &plan, repair).await.unwrap(), RepairResult::Refused(_)));
     }
     assert_eq!(broken(store).await, before);
 }
@@ -187,9 +187,9 @@ async fn counters_that_move_meanwhile_are_repaired_by_what_was_wrong_and_once() 
         let more = vec![new_job("report"), new_job("other")];
         store.submit(&t.me, more, SubmitOptions::default()).await.unwrap();
         let [repair] = &mine.repairs[..] else { panic!("{:?}", mine.repairs) };
-        assert_eq!(store.repair(&t.me, &mine, repair).await.unwrap(), Repaired::Done);
+        assert_eq!(store.repair(&t.me, &mine, repair).await.unwrap(), RepairResult::Done);
         let again = store.repair(&t.me, &theirs, &theirs.repairs[0]).await.unwrap();
-        assert!(matches!(again, Repaired::Refused(_)), "{again:?}");
+        assert!(matches!(again, RepairResult::Refused(_)), "{again:?}");
         assert_eq!(broken(&store).await, [""; 0]);
         store.close();
     }
@@ -271,7 +271,7 @@ async fn open_dependencies_are_counted_again_and_an_end_is_told() {
     .await;
     let plan = plan(&store).await;
     for repair in &plan.repairs {
-        assert_eq!(store.repair(&t.me, &plan, repair).await.unwrap(), Repaired::Done, "{repair:?}");
+        assert_eq!(store.repair(&t.me, &plan, repair).await.unwrap(), RepairResult::Done, "{repair:?}");
     }
     assert_eq!(broken(&store).await, [""; 0]);
     assert_eq!(store.get(&t.me, second).await.unwrap().unwrap().job.state, JobState::Scheduled);

@@ -232,7 +232,7 @@ impl Checker<'_> {
                 .submit(&Caller::local(), vec![new_job("afterwards")], SubmitOptions::default())
                 .await
                 .unwrap();
-            assert_eq!(store.generation().await.unwrap(), 1, "a loss of power is no restore");
+            assert_eq!(store.generation().await.unwrap(), 1, "a loss of power is not a restore");
         }
         store.close();
     }

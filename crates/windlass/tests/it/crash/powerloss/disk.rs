@@ -10,7 +10,7 @@ use super::recording::DiskEvent;
 /// A disk writes sectors of this size whole or not at all.
 const SECTOR: usize = 512;
 
-/// What becomes of writes that were not synced.
+/// Which writes that were not synced survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Loss {
     /// All are there: only the process was lost.

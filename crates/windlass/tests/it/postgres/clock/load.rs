@@ -14,7 +14,7 @@ use windlass::clock::Stopwatch;
 use windlass::job::JobState;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
@@ -47,7 +47,7 @@ struct Load {
 async fn work(node: Store, number: usize, load: Arc<Load>) {
     let (me, mut dice) = (Caller::local(), StdRng::seed_from_u64(SEED + number as u64));
     let worker = node.register(&me, NewWorker::default()).await.unwrap().id;
-    let mut held: Vec<Claimed> = Vec::new();
+    let mut held: Vec<ClaimedJob> = Vec::new();
     while !load.stop.load(Ordering::SeqCst) || !held.is_empty() {
         let mut job = numbered(load.next.fetch_add(1, Ordering::SeqCst));
         job.delay = dice.random_bool(0.3).then_some(Duration::from_millis(300));

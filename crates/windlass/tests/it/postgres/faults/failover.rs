@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use windlass::job::{JobId, JobState};
 use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::worker::NewWorker;
 
@@ -71,7 +71,7 @@ async fn works(node: Store, ledger: Arc<Ledger>) {
         let request = ClaimRequest::new(worker, CLAIMED);
         let Ok(claimed) = node.claim(&me, &request, Duration::ZERO).await else { continue };
         let report =
-            |one: &Claimed| Report::new(one.job.id, one.job.fence, Outcome::Completed { result: None });
+            |one: &ClaimedJob| Report::new(one.job.id, one.job.fence, Outcome::Completed { result: None });
         let reports: Vec<Report> = claimed.jobs.iter().map(report).collect();
         let Ok(answers) = node.finish(&me, worker, reports).await else { continue };
         let mut ended = ledger.ended.lock().expect("nobody panicked");

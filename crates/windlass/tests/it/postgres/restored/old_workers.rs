@@ -11,7 +11,7 @@ use windlass::job::{GroupStrategy, JobState, Progress, WorkerId};
 use windlass::store::Store;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Finish, Outcome, Report};
 use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
@@ -54,8 +54,8 @@ impl PutBack {
 /// A worker and what it has claimed: before the moment to which the database is put back, or after it.
 struct OldWorker {
     id: WorkerId,
-    early: Vec<Claimed>,
-    late: Vec<Claimed>,
+    early: Vec<ClaimedJob>,
+    late: Vec<ClaimedJob>,
 }
 
 struct Scene {
@@ -66,7 +66,7 @@ struct Scene {
     dice: StdRng,
 }
 
-async fn claim(node: &Store, worker: WorkerId, limit: usize) -> Vec<Claimed> {
+async fn claim(node: &Store, worker: WorkerId, limit: usize) -> Vec<ClaimedJob> {
     node.claim(&me(), &ClaimRequest::new(worker, limit), Duration::ZERO).await.unwrap().jobs
 }
 
@@ -149,7 +149,7 @@ fn is_refused<T>(answer: Result<T, WorkError>) -> bool {
 }
 
 /// One write of some kind for a claim from before; true if it was refused.
-async fn write(node: &Store, worker: WorkerId, held: &Claimed, kind: usize) -> bool {
+async fn write(node: &Store, worker: WorkerId, held: &ClaimedJob, kind: usize) -> bool {
     let (job, fence, me) = (held.job.id, held.job.fence, me());
     let lease = LeaseRef { job, fence, worker: kind.is_multiple_of(2).then_some(worker) };
     match kind / 2 {
@@ -179,7 +179,7 @@ async fn write(node: &Store, worker: WorkerId, held: &Claimed, kind: usize) -> b
 }
 
 /// A worker from before that goes on writing.
-async fn write_on(nodes: Vec<Store>, worker: WorkerId, held: Vec<Claimed>, mut dice: StdRng) {
+async fn write_on(nodes: Vec<Store>, worker: WorkerId, held: Vec<ClaimedJob>, mut dice: StdRng) {
     for _ in 0..WRITES {
         let (node, kind) = (nodes.choose(&mut dice).unwrap(), dice.random_range(0..12));
         let held = held.choose(&mut dice).unwrap();

@@ -8,7 +8,7 @@ use windlass::error::ActError;
 use windlass::job::{Failure, JobId, Priority, SuspendMode, WorkerId};
 use windlass::store::Store;
 use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Outcome, Park, Report};
 use windlass::store::command::heartbeat::HeartbeatItem;
 use windlass::store::command::pause::{Pause, PauseTarget};
@@ -95,7 +95,7 @@ async fn work(arena: Arc<Arena>, place: usize, mut dice: Dice) {
 }
 
 /// Reports an end, sometimes twice at once: only one of the two may count.
-async fn report(arena: &Arena, store: &Store, dice: &mut Dice, worker: WorkerId, one: &Claimed) {
+async fn report(arena: &Arena, store: &Store, dice: &mut Dice, worker: WorkerId, one: &ClaimedJob) {
     let me = &arena.fixture.me;
     let (job, fence) = (one.job.id, one.job.fence);
     let outcome = |dice: &mut Dice| match dice.below(8) {

@@ -19,7 +19,7 @@ use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use windlass::store::command::children::{NewGroup, SpawnOptions};
-use windlass::store::command::claim::{ClaimRequest, Claimed};
+use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
 use windlass::store::command::finish::{Outcome, Report};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
@@ -105,7 +105,7 @@ impl Stage {
         Stage { store, me, id }
     }
 
-    async fn claim(&self, types: &str, limit: usize) -> Vec<Claimed> {
+    async fn claim(&self, types: &str, limit: usize) -> Vec<ClaimedJob> {
         let new = NewWorker {
             types: vec![JobType::new(types).unwrap()],
             heartbeats: false,
@@ -115,7 +115,7 @@ impl Stage {
         self.store.claim(&self.me, &ClaimRequest::new(worker, limit), Duration::ZERO).await.unwrap().jobs
     }
 
-    async fn finish(&self, claimed: &Claimed, outcome: Outcome) {
+    async fn finish(&self, claimed: &ClaimedJob, outcome: Outcome) {
         let worker = claimed.job.lease.unwrap().worker;
         let report = Report::new(claimed.job.id, claimed.job.fence, outcome);
         self.store.finish(&self.me, worker, vec![report]).await.unwrap();

@@ -54,7 +54,7 @@ fn errors() -> Vec<Case> {
         case("an error says when to retry", vec![note("a"), fails(late, 1)], None, &["a"; 2])
             .option("retry", retry(3)),
         case(
-            "a snooze is no failure",
+            "a snooze is not a failure",
             vec![note("a"), json!({"snooze": 3_600_000, "times": 1})],
             None,
             &["a"; 2],

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass::job::JobState;
 
-use super::{Action, Asked, Case, DAY, case, child, note, returns, sleep, step};
+use super::{Action, Case, DAY, RequestKind, case, child, note, returns, sleep, step};
 
 pub(super) fn all() -> Vec<Case> {
     [claims(), records(), outcomes(), groups()].concat()
@@ -21,13 +21,13 @@ fn claims() -> Vec<Case> {
         .option("timeouts", json!({"lease": "1s", "lifetime": "60d"}))
         .with([Action::Is(JobState::Running), Action::Jump(Duration::from_secs(2))])
         .crashes(1);
-    vec![lost.loses(Asked::Claim, 1)]
+    vec![lost.loses(RequestKind::Claim, 1)]
 }
 
 fn records() -> Vec<Case> {
     let record = |name: &str, number: usize| {
         case(format!("a lost answer: {name}"), steps(), Some(json!(4)), &["a", "b", "c"])
-            .loses(Asked::Checkpoint, number)
+            .loses(RequestKind::Checkpoint, number)
     };
     // Long enough that the chunks are sent by themselves.
     let chunks =
@@ -37,7 +37,7 @@ fn records() -> Vec<Case> {
         record("a later record of a step", 2),
         case("a lost answer: partial output", chunks, None, &["a"])
             .streams(json!([[1, false, "x"], [1, false, "y"], [1, false, "z"]]))
-            .loses(Asked::Output, 1),
+            .loses(RequestKind::Output, 1),
     ]
 }
 
@@ -46,13 +46,14 @@ fn outcomes() -> Vec<Case> {
     let failed = json!({"fail": {"category": "temporary", "message": "busy"}, "times": 1});
     vec![
         case("a lost answer: a completion", steps(), Some(json!(4)), &["a", "b", "c"])
-            .loses(Asked::Outcome, 1),
-        case("a lost answer: a sleep", slept.clone(), Some(json!(3)), &["a", "b"]).loses(Asked::Outcome, 1),
+            .loses(RequestKind::Outcome, 1),
+        case("a lost answer: a sleep", slept.clone(), Some(json!(3)), &["a", "b"])
+            .loses(RequestKind::Outcome, 1),
         case("a lost answer: the end after a sleep", slept, Some(json!(3)), &["a", "b"])
-            .loses(Asked::Outcome, 2),
+            .loses(RequestKind::Outcome, 2),
         case("a lost answer: a failure", vec![note("in"), failed, returns(1)], Some(json!(1)), &["in", "in"])
             .option("retry", json!({"max_attempts": 2}))
-            .loses(Asked::Outcome, 1),
+            .loses(RequestKind::Outcome, 1),
         case(
             "a lost answer: a job follows once",
             vec![note("first"), json!({"follow_up": [note("next")]})],
@@ -60,7 +61,7 @@ fn outcomes() -> Vec<Case> {
             &["first", "next"],
         )
         .with([Action::Noted("next")])
-        .loses(Asked::Outcome, 1),
+        .loses(RequestKind::Outcome, 1),
     ]
 }
 
@@ -75,6 +76,6 @@ fn groups() -> Vec<Case> {
             Some(results),
             &["a", "child", "child", "b"],
         )
-        .loses(Asked::Group, 1),
+        .loses(RequestKind::Group, 1),
     ]
 }

@@ -18,8 +18,8 @@ use crate::store::engines::postgres::connection::waits::{Closing, Waits};
 use crate::store::engines::postgres::notifications::Notifications;
 use crate::store::engines::postgres::tables::{Access, Tables};
 use crate::store::engines::postgres::writer;
-use crate::store::engines::sql::panic::{catch_panic, panicked};
 use crate::store::engines::sql::task_queue::TaskQueue;
+use crate::store::engines::sql::thread::{catch_panic, panicked};
 use crate::store::environment::Environment;
 use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::group_commit::{self, NotAppended};
@@ -49,7 +49,7 @@ pub(in super::super) struct Appender {
     seen_commits: usize,
 }
 
-/// What became of an append.
+/// The result of an append.
 enum Appended {
     Made(Effects, usize),
     /// Nothing was appended: it is the writer's turn.

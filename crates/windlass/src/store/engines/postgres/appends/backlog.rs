@@ -188,7 +188,7 @@ pub(in super::super) struct Unanswered {
     jobs: usize,
     /// Whether they were run again in a transaction, after which they have other ids.
     is_repeated: bool,
-    /// Whether it cannot be found out what became of them.
+    /// Whether it cannot be found out whether they were made.
     is_unknown: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::store::engine::{
     JobTable, JobTableMut, KeyChange, LaneCursor, NewRow, Prefetch, Read, ReadyIndex, SequenceNumbers, Write,
 };
 use crate::store::engines::sql::columns::{limit, number};
-use crate::store::filter::{Found, Scan};
+use crate::store::filter::{Scan, SearchResult};
 
 impl JobTable for Tables {
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
@@ -27,7 +27,7 @@ impl JobTable for Tables {
     fn damaged_spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
         self.load_unchecked_spec(seq)
     }
-    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<SearchResult> {
         self.search_jobs(scan, reach)
     }
 }

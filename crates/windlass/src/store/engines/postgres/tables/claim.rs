@@ -210,7 +210,7 @@ impl Tables {
     }
 
     /// Updates the counts from the last known commit to `head`. The changes since then may already be given.
-    pub(in crate::store::engines::postgres) fn learn_counts(
+    pub(in crate::store::engines::postgres) fn update_counts(
         &mut self,
         head: Meta,
         moved: Option<Vec<Row>>,

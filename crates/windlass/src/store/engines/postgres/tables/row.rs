@@ -13,7 +13,7 @@ use crate::store::engine::{ClaimOrder, EngineResult};
 use crate::store::engines::postgres::connection::get;
 use crate::store::engines::sql::codec::{Head, Shared, is_whole, unpack};
 use crate::store::engines::sql::columns::{NEVER, REDRIVEN, SET_ASIDE, TIMED, code, damaged, worker_code};
-use crate::store::engines::sql::interner::Interned;
+use crate::store::engines::sql::interner::Interner;
 use crate::store::filter::is_redriven;
 
 /// A job's entries in the index tables; all are derived from the record.
@@ -112,7 +112,7 @@ impl<'r> Parts<'r> {
     /// The job; its lane and policy must be cached.
     pub(in crate::store::engines::postgres) fn into_job(
         self,
-        interned: &Interned,
+        interned: &Interner,
     ) -> EngineResult<JobRecord> {
         let Parts { head, record } = self;
         let seq = head.seq.0;

@@ -14,7 +14,7 @@ fn a_statement_ends_when_nobody_waits_for_it() {
     let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env(), Arc::default());
     let (first, late) = (reader(), reader());
     let cancellation = CancellationToken::new();
-    first.heed(cancellation.clone(), None).unwrap();
+    first.set_interrupt(cancellation.clone(), None).unwrap();
     let turn = first.turn();
     let endless = thread::spawn(move || first.read_forever());
     while !Turn::is_read(turn.current()) {
@@ -22,6 +22,6 @@ fn a_statement_ends_when_nobody_waits_for_it() {
     }
     cancellation.cancel();
     assert!(endless.join().unwrap().unwrap_err().to_string().contains("interrupted"));
-    late.heed(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
+    late.set_interrupt(CancellationToken::new(), Some(Deadline::after(Duration::from_millis(1)))).unwrap();
     assert!(late.read_forever().unwrap_err().to_string().contains("interrupted"));
 }

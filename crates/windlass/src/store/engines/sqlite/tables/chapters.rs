@@ -12,7 +12,7 @@ use crate::store::engine::{
     ReadyIndex, SequenceNumbers, Write,
 };
 use crate::store::engines::sql::columns::limit;
-use crate::store::filter::{Found, Scan};
+use crate::store::filter::{Scan, SearchResult};
 
 impl<C: Holds> JobTable for Tables<C> {
     fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<JobRecord>>> {
@@ -27,7 +27,7 @@ impl<C: Holds> JobTable for Tables<C> {
     fn damaged_spec(&mut self, seq: Seq) -> EngineResult<Option<Spec>> {
         self.load_unchecked_spec(seq)
     }
-    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<Found> {
+    fn search(&mut self, scan: &Scan, reach: usize) -> EngineResult<SearchResult> {
         self.search_jobs(scan, reach)
     }
 }

@@ -9,10 +9,10 @@ use crate::job::{Lane, Policy};
 use crate::store::engine::EngineResult;
 use crate::store::engines::sql::checksum::checksum_of_texts;
 use crate::store::engines::sql::columns::damaged;
-pub(crate) use crate::store::engines::sql::interner::Interned;
+pub(crate) use crate::store::engines::sql::interner::Interner;
 use crate::store::engines::sql::interner::{lane_check, lane_names, read_lane, read_policy};
 
-impl Interned {
+impl Interner {
     /// The lane with this number.
     pub(crate) fn lane(&mut self, connection: &Connection, id: i64) -> EngineResult<Arc<Lane>> {
         if let Some(lane) = self.known_lane(id) {

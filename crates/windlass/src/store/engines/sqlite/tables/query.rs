@@ -7,7 +7,7 @@ mod source;
 use rusqlite::{Connection, Row, Rows};
 
 use super::row::{read_job, read_readable, read_spec, read_unchecked_spec};
-use super::{Holds, Interned, Tables, prepare, store_error};
+use super::{Holds, Interner, Tables, prepare, store_error};
 use crate::job::{JobId, JobRecord, Need, Seq, Spec};
 use crate::store::engine::{Edge, EngineResult, Graph, Side};
 use crate::store::engines::sql::columns::{damaged, limit, need_code, need_of};
@@ -47,7 +47,7 @@ impl<C: Holds> Tables<C> {
         sql: &str,
         wanted: &[T],
         parameter: impl Fn(&T) -> &P,
-        read: impl Fn(&Row<'_>, &mut Interned, &Connection) -> EngineResult<Option<JobRecord>>,
+        read: impl Fn(&Row<'_>, &mut Interner, &Connection) -> EngineResult<Option<JobRecord>>,
     ) -> EngineResult<Vec<Option<JobRecord>>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
         let mut statement = prepare(connection, sql)?;

@@ -4,7 +4,7 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Rows, Statement};
 
-use super::{Interned, store_error};
+use super::{Interner, store_error};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, JobState, Seq, Spec, acts_at};
@@ -63,7 +63,7 @@ impl IndexKeys {
 /// The job in a row of `seq, id, lane, policy, record`.
 pub(in crate::store::engines::sqlite) fn read_job(
     row: &Row<'_>,
-    interned: &mut Interned,
+    interned: &mut Interner,
     connection: &Connection,
 ) -> EngineResult<JobRecord> {
     let seq: i64 = row.get(0).map_err(store_error)?;
@@ -85,7 +85,7 @@ pub(in crate::store::engines::sqlite) fn read_job(
 /// Like [`read_job`]; `None` if the row is damaged, because one damaged row must not stop what is done with others.
 pub(in crate::store::engines::sqlite) fn read_readable(
     row: &Row<'_>,
-    interned: &mut Interned,
+    interned: &mut Interner,
     connection: &Connection,
 ) -> EngineResult<Option<JobRecord>> {
     match read_job(row, interned, connection) {
@@ -101,7 +101,7 @@ pub(in crate::store::engines::sqlite) fn read_readable(
 pub(in crate::store::engines::sqlite) fn read_jobs(
     mut rows: Rows<'_>,
     max: usize,
-    interned: &mut Interned,
+    interned: &mut Interner,
     connection: &Connection,
 ) -> EngineResult<Vec<JobRecord>> {
     let mut jobs = Vec::new();

@@ -17,7 +17,7 @@ use crate::store::engines::sql::columns::{SET_ASIDE, code, limit};
 use crate::store::engines::sql::page::{
     Page, claimable_lanes, codes, few_lanes, is_by_lane, scan_limits, state_of, submitted, total,
 };
-use crate::store::filter::{Filter, Found, Order, Scan};
+use crate::store::filter::{Filter, Order, Scan, SearchResult};
 
 /// Number of jobs in a state up to which sorting all their numbers beats scanning the table in order.
 const SORTED_MAX: u64 = 30_000;
@@ -31,16 +31,16 @@ impl<C: Holds> Tables<C> {
         &mut self,
         scan: &Scan,
         reach: usize,
-    ) -> EngineResult<Found> {
+    ) -> EngineResult<SearchResult> {
         // Counters can avoid a long scan; an unbounded scan does not use them.
         let is_bounded = reach < usize::MAX;
         let counts = if is_bounded { Some(self.load_counts()?) } else { None };
         let is_impossible = scan.filter.possible_states().is_some_and(|states| states.is_empty());
         if is_impossible || counts.as_ref().is_some_and(|counts| counts.at_most(&scan.filter) == 0) {
-            return Ok(Found::default());
+            return Ok(SearchResult::default());
         }
         let total = counts.and_then(|counts| total(scan, counts));
-        let mut found = Found::default();
+        let mut found = SearchResult::default();
         for reach in scan_limits(reach) {
             let mut page = Page::of(scan, total);
             let sources = match scan.order {

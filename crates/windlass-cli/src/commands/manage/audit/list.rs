@@ -12,7 +12,7 @@ use windlass_api::time::Span;
 
 use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
-use crate::connection::reconnect::Followed;
+use crate::connection::reconnect::ReconnectingStream;
 use crate::exit_code::Exit;
 use crate::limits::AUDIT_PAGE_RECORDS;
 use crate::output;
@@ -148,7 +148,7 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let call = args.which.query(&client, Call::get(&["events"])).await?;
     let mut last = None;
     // The stream is opened before the stored records are read, so that no event is missed in between.
-    let stream = if args.follow { Some(Followed::open(&client, call).await?) } else { None };
+    let stream = if args.follow { Some(ReconnectingStream::open(&client, call).await?) } else { None };
     if !args.follow || args.since.is_some() {
         let since = when(&client, args.since.as_deref().unwrap_or("1h"));
         let call = args.which.query(&client, Call::get(&["audit"]).query("since", since)).await?;
