@@ -171,7 +171,7 @@ async fn a_large_answer_does_not_hold_up_what_is_asked_for_behind_it() {
         store.claim(&me, &ClaimRequest::new(worker, count), none).await.expect("is possible").jobs
     };
     let other = there.register(&me, NewWorker::default()).await.expect("is possible").id;
-    let elsewhere = claim(&there, other, 1).await.remove(0).job;
+    let running = claim(&there, other, 1).await.remove(0).job;
     // From the second claim on, what will be claimed is read with the beginning.
     for _ in 0..2 {
         assert_eq!(claim(&here, worker, 1).await.len(), 1);
@@ -182,7 +182,7 @@ async fn a_large_answer_does_not_hold_up_what_is_asked_for_behind_it() {
     ask(&mut first).await;
     waiting(&client, &schema, 1).await;
     let before = proxy.statements_in_turns();
-    let report = Report::new(elsewhere.id, elsewhere.fence, Outcome::Completed { result: None });
+    let report = Report::new(running.id, running.fence, Outcome::Completed { result: None });
     let mut late = Box::pin(here.finish(&me, other, vec![report]));
     ask(&mut late).await;
     // The server has been asked.
