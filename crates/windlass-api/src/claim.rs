@@ -166,6 +166,9 @@ pub struct ClaimedView {
     pub deadline: Option<Moment>,
     /// When the lease expires unless a heartbeat extends it.
     pub lease_expires_at: Option<Moment>,
+    /// When its lifetime ends: no sleep and no timeout can last longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Moment>,
     /// Checkpoints saved by earlier attempts.
     pub checkpoints: Vec<Checkpoint>,
     /// Its decided groups of children.
@@ -210,6 +213,7 @@ impl ClaimedView {
             baggage: spec.baggage,
             deadline: job.lease.map(|lease| lease.deadline_at.into()),
             lease_expires_at: job.lease.map(|lease| lease.expires_at.into()),
+            expires_at: Some(job.expires_at.into()),
             checkpoints: Vec::new(),
             groups: Vec::new(),
             ticket: job.details.ticket.as_deref().map(|ticket| json!(ticket)),
@@ -236,6 +240,8 @@ impl ClaimedView {
             fence: Fence(self.fence),
             started_at: Some(now),
             lease: Some(Lease { worker, expires_at, deadline_at }),
+            // A server of an older version does not say.
+            expires_at: self.expires_at.map_or(Timestamp::MAX, |moment| moment.0),
             ..JobRecord::new(Seq(0), self.id.0, Arc::new(lane), Arc::new(policy), now)
         };
         if let Some(error) = self.error {

@@ -29,6 +29,8 @@ mod pause;
 mod reach;
 #[path = "../../../windlass/tests/it/worker/recovery.rs"]
 mod recovery;
+#[path = "../../../windlass/tests/it/worker/durable/replay.rs"]
+mod replay;
 #[path = "../../../windlass/tests/it/worker/schedules.rs"]
 mod schedules;
 #[path = "../../../windlass/tests/it/worker/shutdown.rs"]

@@ -33,6 +33,7 @@ async fn a_worker_registers_claims_and_reports() {
     assert_eq!((&job["correlation_id"], &job["checkpoints"]), (&json!("c"), &json!([])));
     assert_eq!(job["lease_expires_at"], "2030-01-01T00:05:00.000Z");
     assert_eq!(job["deadline"], "2030-01-01T00:30:00.000Z");
+    assert_eq!(job["expires_at"], "2030-01-08T00:00:00.000Z");
     let running = t.get_ok(&format!("/jobs/{id}")).await;
     assert_eq!((&running["state"], &running["lease"]["worker"]), (&json!("running"), &json!(worker)));
     let outcome =

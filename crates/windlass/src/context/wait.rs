@@ -128,10 +128,9 @@ impl Cx {
         if until < job.expires_at {
             return Ok(until);
         }
-        let lifetime = job.policy.timeouts.lifetime;
         let message = format!(
-            "{duration:?} from now is after the end of the job's lifetime of {lifetime:?} ({}): set a longer `lifetime` \
-             for the job, its type or its queue",
+            "{duration:?} from now is after the end of the job's lifetime ({}): set a longer `lifetime` for the job, \
+             its type or its queue",
             job.expires_at
         );
         Err(Failure::permanent("lifetime_too_short", message))

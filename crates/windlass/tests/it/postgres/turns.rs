@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 use windlass::clock::Stopwatch;
-use windlass::job::{JobMetadata, JobRecord, JobState, NewJob};
+use windlass::job::{JobMetadata, JobRecord, JobState, NewJob, Payload};
 use windlass::limits;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -24,6 +24,8 @@ use crate::fixture::observed::agree;
 
 const LATE: usize = 4;
 const ROUNDS: usize = 3;
+/// Jobs whose payloads are larger together than what a connection holds.
+const LARGE: usize = 60;
 
 /// The commits so far.
 pub(super) async fn commits(client: &Client, schema: &str) -> i64 {
@@ -146,6 +148,50 @@ async fn requests_that_arrive_during_the_wait_cost_no_round_trip_under_the_lock(
         least = least.min(proxy.count_round_trips(false));
     }
     assert_eq!(least, 2);
+    verify(&there).await;
+    [here, there].iter().for_each(Store::close);
+}
+
+/// Model: answer-time. An answer that is larger than what a connection holds is taken in while something else is asked for behind
+/// it: the statement of a request that arrives during the wait, which this connection has to prepare first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_answer_does_not_hold_up_what_is_asked_for_behind_it() {
+    let cluster = Cluster::start(&[]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&cluster.address());
+    let here = open_in_turn(&address.replace(&cluster.address(), &proxy.address()));
+    let there = open_in_turn(&address);
+    let (client, schema) = stranger(&address).await;
+    let (me, none) = (Caller::local(), Duration::ZERO);
+    let worker = here.register(&me, NewWorker::default()).await.expect("is possible").id;
+    let large = || NewJob { payload: Payload::json(format!("\"{}\"", "x".repeat(8_000))), ..numbered(0) };
+    let jobs = (0..LARGE + 3).map(|_| large()).collect();
+    there.submit(&me, jobs, SubmitOptions::default()).await.expect("is taken");
+    let claim = async |store: &Store, worker, count| {
+        store.claim(&me, &ClaimRequest::new(worker, count), none).await.expect("is possible").jobs
+    };
+    let other = there.register(&me, NewWorker::default()).await.expect("is possible").id;
+    let running = claim(&there, other, 1).await.remove(0).job;
+    // From the second claim on, what will be claimed is read with the beginning.
+    for _ in 0..2 {
+        assert_eq!(claim(&here, worker, 1).await.len(), 1);
+        submit(&there, 0).await;
+    }
+    hold(&client, &schema, true).await;
+    let mut first = Box::pin(claim(&here, worker, LARGE));
+    ask(&mut first).await;
+    waiting(&client, &schema, 1).await;
+    let before = proxy.statements_in_turns();
+    let report = Report::new(running.id, running.fence, Outcome::Completed { result: None });
+    let mut late = Box::pin(here.finish(&me, other, vec![report]));
+    ask(&mut late).await;
+    // The server has been asked.
+    while proxy.statements_in_turns() == before {
+        tokio::task::yield_now().await;
+    }
+    hold(&client, &schema, false).await;
+    assert_eq!(first.await.len(), LARGE);
+    assert_eq!(late.await.expect("is possible"), [Finish::Applied(JobState::Completed)]);
     verify(&there).await;
     [here, there].iter().for_each(Store::close);
 }

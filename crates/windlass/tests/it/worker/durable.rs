@@ -11,3 +11,5 @@ pub(in crate::worker) mod refused;
 pub(in crate::worker) mod reopened;
 pub(in crate::worker) mod replay;
 pub(in crate::worker) mod vectors;
+
+use super::{harness, job_types};

@@ -15,10 +15,13 @@ use super::harness::{EventSender, events, step_by_step_on_every_engine};
 use super::job_types::{Add, Greet, greet};
 use crate::fixture::secs;
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 step_by_step_on_every_engine!(
     a_sleep_ends_when_its_first_run_said,
     a_wait_ends_when_its_first_run_said,
     a_sleep_that_parked_no_job_begins_again,
+    a_sleep_or_a_timeout_longer_than_the_lifetime_is_refused,
     signals_sent_early_are_kept_and_each_is_heard_once,
     a_signal_is_heard_again_after_a_crash,
     a_signal_of_another_kind_is_an_error,
@@ -139,6 +142,31 @@ async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
         words.push(word);
     }
     Ok(words.join(" "))
+}
+
+/// Model: lifetime, sleeps-and-signals. What is left of the lifetime counts, also for a worker behind a server.
+async fn a_sleep_or_a_timeout_longer_than_the_lifetime_is_refused(t: &TestClient) {
+    let handler = |job: Greet, cx: Cx| async move {
+        match job.name.parse() {
+            Ok(days) => cx.sleep(DAY * days).await?,
+            Err(_) => drop(cx.wait_signal::<bool>("paid", Some(DAY * 30)).await?),
+        }
+        anyhow::Ok("later".to_owned())
+    };
+    for name in ["30", "wait"] {
+        let job = t.client().submit(greet(name)).await.unwrap();
+        t.run_due(Worker::new(t.client()).handle(handler)).await;
+        t.assert_state(job.id(), JobState::Failed).await;
+        t.assert_failed(job.id(), "lifetime_too_short").await;
+        let error = t.job(job.id()).await.job.details.error.clone().unwrap();
+        assert!(error.message.contains("lifetime"), "{}", error.message);
+    }
+    let old = t.client().submit(greet("3")).await.unwrap();
+    let long = t.client().submit(greet("30")).lifetime(DAY * 40).await.unwrap();
+    t.advance(DAY * 5).await;
+    t.run_for(DAY * 31, || Worker::new(t.client()).handle(handler)).await;
+    t.assert_failed(old.id(), "lifetime_too_short").await;
+    t.assert_completed(&long, "later").await;
 }
 
 /// Model: sleeps-and-signals

@@ -9,12 +9,14 @@ pub(super) mod waits;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
@@ -45,15 +47,16 @@ struct Sent {
     is_done: Option<Answer>,
 }
 
-/// Queries that were sent, each with its answer once it is there.
-pub(super) struct Asked(Vec<(AnswerOf<Vec<Row>>, Option<Answered>)>);
+/// Queries that were sent, each with its answer once it is there. Each is a task of the connection's runtime: an answer
+/// that is not taken in would hold up those to everything that is sent later.
+pub(super) struct Asked(Vec<(JoinHandle<Answered>, Option<Answered>)>);
 
 impl Asked {
     /// Polls for the answers; ready once all are there, or one is an error.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         for (query, answer) in self.0.iter_mut().filter(|(_, answer)| answer.is_none()) {
-            if let Poll::Ready(rows) = query.as_mut().poll(context) {
-                *answer = Some(rows);
+            if let Poll::Ready(rows) = Pin::new(query).poll(context) {
+                *answer = Some(rows.unwrap_or_else(|error| resume_unwind(error.into_panic())));
             }
         }
         let mut answers = self.0.iter().map(|(_, answer)| answer);
@@ -219,7 +222,7 @@ impl Connection {
     /// Sends several queries, without waiting.
     pub(super) fn ask(&mut self, questions: Vec<Question<'_>>) -> EngineResult<Asked> {
         self.check_usable()?;
-        let mut asked = Asked(Vec::with_capacity(questions.len()));
+        let mut answers = Vec::with_capacity(questions.len());
         for (sql, values) in questions {
             let client = self.client.clone();
             let answer: AnswerOf<Vec<Row>> = if self.keeps_statements {
@@ -229,10 +232,17 @@ impl Connection {
                 let sql = self.named(sql);
                 Box::pin(async move { client.query_typed(&sql, &typed(&values)).await })
             };
-            asked.0.push((answer, None));
+            answers.push(answer);
         }
-        // The first to be polled is the first on the wire.
-        let _answered = asked.poll(&mut Context::from_waker(Waker::noop()));
+        let mut asked = Asked(Vec::with_capacity(answers.len()));
+        for mut answer in answers {
+            // The first to be polled is the first on the wire.
+            let first = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            asked.0.push(match first {
+                Poll::Ready(rows) => (self.runtime.spawn(std::future::ready(rows)), None),
+                Poll::Pending => (self.runtime.spawn(answer), None),
+            });
+        }
         Ok(asked)
     }
 

@@ -23,7 +23,6 @@ step_by_step_on_every_engine!(
     the_first_of_several_signals_wakes,
     waits_in_a_select_are_all_waited_for,
     a_group_and_a_sleep_wait_beside_each_other,
-    a_sleep_longer_than_the_lifetime_is_refused,
     a_long_name_is_refused_before_the_work,
     children_behind_a_unique_key_say_so,
 );
@@ -258,23 +257,6 @@ async fn a_group_and_a_sleep_wait_beside_each_other(t: &TestClient) {
     let quick = submit(t).await;
     t.run_for(secs(7200), || Worker::new(t.client()).handle(parent).handle(filled)).await;
     t.assert_completed(&quick, "1").await;
-}
-
-/// Model: lifetime, sleeps-and-signals
-async fn a_sleep_longer_than_the_lifetime_is_refused(t: &TestClient) {
-    let month = |_: Greet, cx: Cx| async move {
-        cx.sleep(DAY * 30).await?;
-        anyhow::Ok("a month later".to_owned())
-    };
-    let job = submit(t).await;
-    t.run_due(Worker::new(t.client()).handle(month)).await;
-    t.assert_state(job.id(), JobState::Failed).await;
-    t.assert_failed(job.id(), "lifetime_too_short").await;
-    let error = t.job(job.id()).await.job.details.error.clone().unwrap();
-    assert!(error.message.contains("lifetime"), "{}", error.message);
-    let job = t.client().submit(greet("x")).lifetime(DAY * 31).await.unwrap();
-    t.run_for(DAY * 30, || Worker::new(t.client()).handle(month)).await;
-    t.assert_completed(&job, "a month later").await;
 }
 
 /// Model: step-identity

@@ -1,6 +1,8 @@
 //! A replay is the first run once more: what a handler decided on errors, on steps it dropped and on values holds in
 //! every later attempt.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,9 +12,9 @@ use windlass::job::{Failure, JobState, RetryPolicy};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 
+use super::harness::step_by_step_on_every_engine;
+use super::job_types::{Greet, greet};
 use crate::fixture::secs;
-use crate::worker::harness::step_by_step_on_every_engine;
-use crate::worker::job_types::{Greet, greet};
 
 step_by_step_on_every_engine!(
     a_loop_that_skips_what_failed_skips_it_again,
@@ -23,6 +25,7 @@ step_by_step_on_every_engine!(
     a_caught_error_is_saved_with_the_next_step,
     an_error_before_a_sleep_is_part_of_the_history,
     values_are_the_same_in_every_attempt,
+    values_of_any_shape_and_errors_of_any_kind_are_the_same_in_every_attempt,
     a_value_that_does_not_survive_json_fails_where_it_was_made,
 );
 
@@ -227,6 +230,91 @@ async fn values_are_the_same_in_every_attempt(t: &TestClient) {
     let job = t.client().submit(Numbers(numbers())).await.unwrap();
     t.run_for(secs(60), || Worker::new(t.client()).handle(handler)).await;
     assert_eq!(job.result(Duration::ZERO).await.unwrap(), numbers());
+}
+
+/// A value that could be read back as another kind.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Either {
+    Whole(i64),
+    Part(f64),
+    Text(String),
+}
+
+/// A value of which JSON has less than Rust.
+#[derive(Debug, Serialize, Deserialize)]
+struct Shape {
+    nested: Option<Option<u8>>,
+    outcome: Result<u8, String>,
+    by_number: BTreeMap<i64, f32>,
+    #[serde(skip)]
+    skipped: u8,
+}
+
+fn shape() -> Shape {
+    Shape {
+        nested: Some(None),
+        outcome: Err("x".into()),
+        by_number: [(-1, 0.1), (2, f32::MAX)].into(),
+        skipped: 7,
+    }
+}
+
+/// What a handler gets of steps with values of any shape.
+async fn shapes(cx: &Cx) -> anyhow::Result<String> {
+    let either =
+        || vec![Either::Part(1.0), Either::Whole(i64::MIN), Either::Part(-0.0), Either::Text("\0".into())];
+    let numbers = (u64::MAX, i128::MIN, u128::MAX, f32::MIN_POSITIVE, 5e-324_f64, '\u{10ffff}');
+    let json = || serde_json::json!({"z": 1, "a": [1.0, -0.0, 1e300, u64::MAX, null]});
+    let raw = || serde_json::value::RawValue::from_string("{\"b\" : 1.50,\"a\":1}".to_owned());
+    Ok(format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?}",
+        cx.step("either", async { anyhow::Ok(either()) }).await?,
+        cx.step("numbers", async { anyhow::Ok(numbers) }).await?,
+        cx.step("json", async { anyhow::Ok(json()) }).await?,
+        cx.step("raw", async { anyhow::Ok(raw()?) }).await?,
+        cx.step("shape", async { anyhow::Ok(shape()) }).await?,
+        cx.step("time", async { anyhow::Ok(Duration::new(u64::MAX, 999_999_999)) }).await?,
+    ))
+}
+
+/// What a handler sees of the errors of steps.
+async fn errors(cx: &Cx) -> String {
+    let long = "é".repeat(5_000);
+    let permanent = Failure::permanent("no", long.clone());
+    let temporary = Failure::retry_after(secs(7), long.clone());
+    let mut seen = String::new();
+    for (name, failure) in [("permanent", permanent), ("temporary", temporary)] {
+        let error =
+            cx.step(name, async { Err::<(), _>(anyhow::Error::from(failure).context("outer")) }).await;
+        seen += &format!(
+            "{:?} ",
+            error.map_err(|error| error.downcast::<Failure>().map_err(|other| other.to_string()))
+        );
+    }
+    let error = cx.step("plain", async { Err::<(), _>(anyhow::anyhow!(long).context("outer")) }).await;
+    seen + &format!("{:?}", error.map_err(|error| (format!("{error}"), format!("{error:#}"))))
+}
+
+/// Model: steps
+async fn values_of_any_shape_and_errors_of_any_kind_are_the_same_in_every_attempt(t: &TestClient) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let given = seen.clone();
+    let handler = move |_: Greet, cx: Cx| {
+        let given = given.clone();
+        async move {
+            let all = (errors(&cx).await, shapes(&cx).await.map_err(|error| format!("{error:#}")));
+            given.lock().unwrap().push(format!("{all:?}"));
+            anyhow::ensure!(cx.attempt() > 2, "again");
+            anyhow::Ok(String::new())
+        }
+    };
+    let job = submit(t).await;
+    run(t, handler).await;
+    t.assert_completed(&job, "").await;
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen.len(), 3);
+    assert_eq!((&seen[1], &seen[2]), (&seen[0], &seen[0]));
 }
 
 /// Model: steps
