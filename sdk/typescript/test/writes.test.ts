@@ -77,6 +77,9 @@ test("outcomes that cannot be written or stored do not end the process, nor keep
     costs: (cx) => cx.cost(1e30),
     negative: (cx) => cx.cost(-1),
     child: (cx) => cx.all([job.child(Number.NaN as never)]),
+    checkpoint: (cx) => cx.checkpoint(Number.NaN),
+    promise: (cx) => cx.step("a", Promise.resolve(1) as never),
+    number: (cx) => cx.step(5 as never, () => 1),
     delay: () => { throw new RetryAfter(Number.NaN); },
   };
   const ends = defineJob<string, unknown>("ends", { retry: { maxAttempts: 1 } });
@@ -95,6 +98,9 @@ test("outcomes that cannot be written or stored do not end the process, nor keep
     costs: "outcome_rejected",
     negative: "costs are not negative, and finite: -1",
     child: "not_allowed",
+    checkpoint: "not_allowed",
+    promise: "step_work",
+    number: "step_name",
     delay: "not a duration: NaN",
   });
 });
