@@ -44,6 +44,21 @@ test("log lines and progress of several jobs share requests", async (t) => {
   assert.deepEqual(lines, [["one", "two", "three"]]);
 });
 
+test("log lines that may be lost fail no attempt, and are not repeated", async (t) => {
+  const fake = await FakeServer.start(t);
+  fake.losesLogs = true;
+  fake.toClaim.push(claimed("one", "a"));
+  await using worker = fake.client.worker({ logger: quiet, heartbeatThread: false });
+  worker.on(job, async (_, cx) => {
+    await cx.log("a");
+    return 1;
+  });
+  await worker.start();
+  await until("it has ended", () => fake.outcomes.length === 1);
+  assert.equal(fake.outcomes[0]!["outcome"], "completed");
+  assert.equal(fake.beats.filter(({ jobs }) => jobs.some((one) => "logs" in one)).length, 1);
+});
+
 test("a worker takes no job of a server that speaks another protocol", async (t) => {
   const fake = await FakeServer.start(t);
   fake.protocol = 2;
