@@ -44,8 +44,10 @@ async function pickUp(count) {
       arrive = resolve;
     });
     const began = performance.now();
-    await client.submit(job, payload);
+    const handle = await client.submit(job, payload);
     times.push((await arrived) - began);
+    // Until its outcome is stored the worker is not idle.
+    await handle.result();
   }
   await worker.stop();
   return times.sort((a, b) => a - b);

@@ -226,8 +226,9 @@ impl ClaimedView {
         let expires_at = self.lease_expires_at.map_or(Timestamp::MAX, |moment| moment.0);
         let lane = Lane::new(self.tenant.0, self.queue.0, self.r#type.0)
             .requiring(self.requires_version.map(|version| version.0));
-        // The limit as the server counts it: this side only needs the remaining time.
-        let timeouts = Timeouts { execution: deadline_at.since(now), ..Timeouts::default() };
+        // The limits as the server counts them: this side only needs the remaining time.
+        let (execution, lease) = (deadline_at.since(now), expires_at.since(now));
+        let timeouts = Timeouts { execution, lease, ..Timeouts::default() };
         let mut policy = Policy { timeouts, ..Policy::default() };
         policy.retry = self.retry.map_or(policy.retry, RetryPolicy::from);
         policy.retry.max_attempts = self.max_attempts;

@@ -241,7 +241,7 @@ impl Worker {
         self
     }
 
-    /// Heartbeat interval.
+    /// Heartbeat interval; a third of the shortest lease of a running job, if that is shorter.
     #[must_use]
     pub fn heartbeat_every(mut self, every: Duration) -> Worker {
         self.settings.heartbeat_every = every.clamp(Duration::from_millis(1), limits::WORKER_SILENCE_MAX / 2);

@@ -198,6 +198,11 @@ def blocks_sync(path: str, cx: SyncCx) -> str:
     return str(cx.reason)
 
 
+@app.job("size")
+async def size(data: bytes) -> int:
+    return len(data)
+
+
 @app.job("blocks.loop", lease="10s")
 async def blocks_loop(path: str, cx: Cx) -> int:
     """Blocks the whole event loop."""

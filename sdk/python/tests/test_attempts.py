@@ -367,8 +367,9 @@ def test_output_is_kept_in_order_and_too_much_of_it_waits() -> None:
             await cx.stream(number)
         with pytest.raises(Permanent, match="the limit is 65536"):
             await cx.stream("x" * 65_535)
-        with pytest.raises(Permanent, match="cannot be written as JSON"):
-            await cx.stream(float("nan"))
+        for write in (cx.stream, cx.checkpoint):
+            with pytest.raises(Permanent, match="cannot be written as JSON"):
+                await write(float("nan"))
 
     async def use() -> list[Any]:
         attempt = attempt_of(writes, Settings())

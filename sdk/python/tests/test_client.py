@@ -22,6 +22,7 @@ from windlass_sdk import (
 )
 from windlass_sdk import codec, duration
 from windlass_sdk.errors import failure_of
+from windlass_sdk.job import submission
 from windlass_sdk.net.wire import Address
 
 
@@ -187,6 +188,8 @@ def test_durations() -> None:
     for wrong in ("", "five", "5", "1h 30", -1):
         with pytest.raises(ValueError):
             duration.millis(wrong)
+    with pytest.raises(TypeError, match="not a datetime: 'tomorrow'"):
+        submission("a", None, {"run_at": "tomorrow"})
 
 
 def test_failures_of_exceptions() -> None:

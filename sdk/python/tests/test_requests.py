@@ -156,6 +156,18 @@ def test_writes_of_several_jobs_share_a_request_and_one_that_is_refused_spoils_n
     assert sizes == [4, 2, 1, 1, 2]
 
 
+def test_log_lines_that_may_be_lost_fail_no_attempt(stub: Callable[..., Stub]) -> None:
+    async def write(url: str, item: Any) -> None:
+        api = Windlass(url).api()
+        await ServerBackend(api, Writes(api), "w", {"id": "j", "fence": 1}, print).note(item)
+
+    lost, refused = stub(refusal(502)), stub(refusal(422))
+    asyncio.run(write(lost.url, {"logs": ["a"]}))
+    assert len(lost.bodies) == 1
+    with pytest.raises(Permanent):
+        asyncio.run(write(refused.url, {"logs": ["a"]}))
+
+
 def test_a_signal_is_sent_once(stub: Callable[..., Stub], monkeypatch: pytest.MonkeyPatch) -> None:
     repeats: list[bool] = []
 

@@ -92,6 +92,11 @@ def stored(database: Database, id: str) -> bool:
     return bool(until(f"{id} is a job", lambda: shown(database, id)))
 
 
+def payload(database: Database, id: str) -> Any:
+    """The payload of a job that is no JSON."""
+    return Windlass(database.url).http.call("GET", f"/jobs/{id}?payload=true")["payload_base64"]
+
+
 def test_psycopg(database: Database) -> None:
     with psycopg.connect(database.dsn) as connection:
         id = email.submit_in_tx(connection, "Zoë", key="welcome", tags={"a": "b"})
@@ -102,7 +107,9 @@ def test_psycopg(database: Database) -> None:
         gone = email.submit_in_tx(connection, "nobody", timeout="5s")
         connection.rollback()
         later = email.submit_in_tx(connection, "later")
+        data = app.jobs["email"].submit_in_tx(connection, b"\x00\xff")
     assert stored(database, later) and not shown(database, gone)
+    assert stored(database, data) and payload(database, data) == "AP8="
     with psycopg.connect(database.dsn, row_factory=psycopg.rows.dict_row) as connection:
         row = email.submit_in_tx(connection, "rows are dictionaries", schema="windlass")
     assert stored(database, row)
@@ -132,9 +139,11 @@ def test_sqlalchemy(database: Database) -> None:
         first = email.submit_in_tx(connection, "a : b %s", delay="1h")
     with Session(engine) as session:
         second = email.submit_in_tx(session, "b")
+        data = app.jobs["email"].submit_in_tx(session, b"\x00\xff")
         session.commit()
     engine.dispose()
     assert stored(database, first) and stored(database, second)
+    assert stored(database, data) and payload(database, data) == "AP8="
 
     async def submit() -> str:
         engine = create_async_engine(url)

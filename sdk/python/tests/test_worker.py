@@ -157,6 +157,20 @@ def test_a_blocked_event_loop_keeps_its_lease(server: Server, worker: WorkerProc
     assert server.final(id)["result"] == 1
 
 
+def test_bytes_arrive_as_bytes(server: Server, worker: WorkerProcess) -> None:
+    assert server.final(server.app.submit_sync("size", bytes(range(256))).id)["result"] == 256
+
+
+def test_a_short_lease_is_kept(server: Server, worker: WorkerProcess, tmp_path: Path) -> None:
+    id = submit(server, "blocks.loop", str(tmp_path / "go"), lease="2s")
+    worker.saw("blocking the loop")
+    for _ in range(4):
+        end = server.in_state(id, "running")["lease"]["expires_at"]
+        until("the lease is extended", lambda: server.job(id)["lease"]["expires_at"] > end)
+    (tmp_path / "go").touch()
+    assert server.final(id)["result"] == 1
+
+
 def test_a_server_that_restarts_is_found_again(server: Server, worker: WorkerProcess, tmp_path: Path) -> None:
     id = submit(server, "until.file", str(tmp_path / "go"))
     worker.saw("waiting 1")

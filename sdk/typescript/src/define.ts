@@ -21,6 +21,8 @@ export type Retry =
       readonly multiplier?: number;
       /** Random share of the delay, 0 to 1. */
       readonly jitter?: number;
+      /** Where it comes from: by chance, or from the job's id and attempt, which is reproducible. */
+      readonly jitterMode?: "random" | "hashed";
       /** Categories that are retried. */
       readonly retryOn?: readonly ("temporary" | "timeout" | "system" | "resource")[];
     };
@@ -60,10 +62,12 @@ export interface SubmitOptions extends JobDefaults {
   readonly concurrencyKey?: string | undefined;
   readonly delay?: Duration | undefined;
   readonly runAt?: Date | undefined;
-  /** Ids of jobs that must complete first. */
+  /** Ids of jobs that must complete first; `@name` for one of the same batch. */
   readonly after?: readonly string[] | undefined;
   /** Ids of jobs of which one must be final first. */
   readonly afterAny?: readonly string[] | undefined;
+  /** Its name for `after: ["@name"]` of other jobs in the same `submitAll`. */
+  readonly batchName?: string | undefined;
   /** Only workers with exactly this `version` receive the job. */
   readonly requiresVersion?: string | undefined;
   readonly correlationId?: string | undefined;

@@ -1,7 +1,7 @@
 /** Submissions as the API takes them. */
 
 import type { AnyJob, ChildJob, Retry, SubmitOptions, Timeouts } from "./define.js";
-import { toText } from "./duration.js";
+import { type Duration, toText } from "./duration.js";
 import { encode } from "./json.js";
 import { validate } from "./schema.js";
 
@@ -41,43 +41,55 @@ function fieldsOf(job: AnyJob, given: SubmitOptions): Record<string, unknown> {
   // What is given as `undefined` replaces nothing.
   const own = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as SubmitOptions;
   const options: SubmitOptions = { ...job.defaults, ...own };
+  const {
+    queue, priority, retry, delay, runAt, after, tenant, hold, debounce, traceparent, key, keyWindow, uniqueKey, concurrencyKey,
+    afterAny, batchName, requiresVersion, correlationId, callbackUrl, timeouts: _, tags: __, ...unknown
+  } = options;
+  noneOf(unknown, "a submission");
+  if (runAt !== undefined && !(runAt instanceof Date)) throw new TypeError(`runAt is not a Date: ${JSON.stringify(runAt)}`);
   const tags = { ...job.defaults.tags, ...given.tags };
   const fields: Record<string, unknown> = {
-    queue: options.queue,
-    priority: options.priority,
-    retry: options.retry && retryOf(options.retry),
+    queue, priority, after, tenant, hold, traceparent,
+    name: batchName,
+    retry: retry && retryOf(retry),
     timeouts: timeoutsOf({ ...job.defaults.timeouts, ...given.timeouts }),
     tags: Object.keys(tags).length > 0 ? tags : undefined,
-    idempotency_key: options.key,
-    idempotency_window: options.keyWindow === undefined ? undefined : toText(options.keyWindow),
-    unique_key: options.uniqueKey,
-    concurrency_key: options.concurrencyKey,
-    delay: options.delay === undefined ? undefined : toText(options.delay),
-    run_at: options.runAt?.toISOString(),
-    after: options.after,
-    after_any: options.afterAny,
-    requires_version: options.requiresVersion,
-    correlation_id: options.correlationId,
-    callback_url: options.callbackUrl,
-    tenant: options.tenant,
-    hold: options.hold,
-    debounce: options.debounce && { key: options.debounce.key, delay: toText(options.debounce.delay) },
-    traceparent: options.traceparent,
+    idempotency_key: key,
+    idempotency_window: optionalText(keyWindow),
+    unique_key: uniqueKey,
+    concurrency_key: concurrencyKey,
+    delay: optionalText(delay),
+    run_at: runAt?.toISOString(),
+    after_any: afterAny,
+    requires_version: requiresVersion,
+    correlation_id: correlationId,
+    callback_url: callbackUrl,
+    debounce: debounce && { key: debounce.key, delay: toText(debounce.delay) },
   };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
+/** Refuses options that programs without types have spelt wrongly, and which would have no effect. */
+function noneOf(unknown: Record<string, never>, what: string): void {
+  const [name] = Object.keys(unknown);
+  if (name !== undefined) throw new TypeError(`${what} has no option ${JSON.stringify(name)}`);
+}
+
+function optionalText(duration: Duration | undefined): string | undefined {
+  return duration === undefined ? undefined : toText(duration);
+}
+
 function retryOf(retry: Retry): unknown {
   if (typeof retry === "string") return retry;
+  const { preset, strategy, multiplier, jitter, jitterMode, maxAttempts, initialDelay, maxDelay, retryOn, ...unknown } = retry;
+  noneOf(unknown, "a retry policy");
   return {
-    preset: retry.preset,
-    strategy: retry.strategy,
-    max_attempts: retry.maxAttempts,
-    initial_delay: retry.initialDelay === undefined ? undefined : toText(retry.initialDelay),
-    max_delay: retry.maxDelay === undefined ? undefined : toText(retry.maxDelay),
-    multiplier: retry.multiplier,
-    jitter: retry.jitter,
-    retry_on: retry.retryOn,
+    preset, strategy, multiplier, jitter,
+    jitter_mode: jitterMode,
+    max_attempts: maxAttempts,
+    initial_delay: optionalText(initialDelay),
+    max_delay: optionalText(maxDelay),
+    retry_on: retryOn,
   };
 }
 

@@ -177,3 +177,11 @@ test("an option that is undefined leaves the definition's own", async () => {
   const { json } = await submissionOf(job as never, null, { queue: undefined, priority: undefined, key: undefined, tags: undefined });
   assert.deepEqual(JSON.parse(json), { type: "a", queue: "shop", priority: "high", tags: { team: "a" }, payload: null });
 });
+
+test("options that a submission does not have are refused, and jobs of a batch have names", async () => {
+  const wrong = [{ priorty: 5 }, { retry: { attempts: 5 } }, { runAt: "2030-01-01" }];
+  for (const options of wrong) await assert.rejects(submissionOf(pack, 1, options as never), TypeError);
+  await assert.rejects(submissionOf(defineJob("typo", { maxAttempts: 5 } as never), 1, {}), /no option "maxAttempts"/);
+  const { json } = await submissionOf(pack, 1, { batchName: "one", after: ["@two"], retry: { jitterMode: "hashed" }, delay: undefined });
+  assert.deepEqual(JSON.parse(json), { type: "pack", after: ["@two"], name: "one", retry: { jitter_mode: "hashed" }, payload: 1 });
+});

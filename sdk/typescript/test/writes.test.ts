@@ -44,6 +44,21 @@ test("log lines and progress of several jobs share requests", async (t) => {
   assert.deepEqual(lines, [["one", "two", "three"]]);
 });
 
+test("log lines that may be lost fail no attempt, and are not repeated", async (t) => {
+  const fake = await FakeServer.start(t);
+  fake.losesLogs = true;
+  fake.toClaim.push(claimed("one", "a"));
+  await using worker = fake.client.worker({ logger: quiet, heartbeatThread: false });
+  worker.on(job, async (_, cx) => {
+    await cx.log("a");
+    return 1;
+  });
+  await worker.start();
+  await until("it has ended", () => fake.outcomes.length === 1);
+  assert.equal(fake.outcomes[0]!["outcome"], "completed");
+  assert.equal(fake.beats.filter(({ jobs }) => jobs.some((one) => "logs" in one)).length, 1);
+});
+
 test("a worker takes no job of a server that speaks another protocol", async (t) => {
   const fake = await FakeServer.start(t);
   fake.protocol = 2;
@@ -77,6 +92,9 @@ test("outcomes that cannot be written or stored do not end the process, nor keep
     costs: (cx) => cx.cost(1e30),
     negative: (cx) => cx.cost(-1),
     child: (cx) => cx.all([job.child(Number.NaN as never)]),
+    checkpoint: (cx) => cx.checkpoint(Number.NaN),
+    promise: (cx) => cx.step("a", Promise.resolve(1) as never),
+    number: (cx) => cx.step(5 as never, () => 1),
     delay: () => { throw new RetryAfter(Number.NaN); },
   };
   const ends = defineJob<string, unknown>("ends", { retry: { maxAttempts: 1 } });
@@ -95,6 +113,9 @@ test("outcomes that cannot be written or stored do not end the process, nor keep
     costs: "outcome_rejected",
     negative: "costs are not negative, and finite: -1",
     child: "not_allowed",
+    checkpoint: "not_allowed",
+    promise: "step_work",
+    number: "step_name",
     delay: "not a duration: NaN",
   });
 });

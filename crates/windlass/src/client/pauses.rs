@@ -5,7 +5,7 @@ use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
 use crate::store::command::pause::{self, Pause, PauseTarget};
 use crate::store::command::settings::Settings;
-use crate::store::documents::config::{PauseRecord, PauseScope, QueueSettings, TypeSettings};
+use crate::store::documents::config::{PauseRecord, PauseScope, QueueSettings, TenantSettings, TypeSettings};
 
 /// Whether an action changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +127,16 @@ impl Client {
         settings: QueueSettings,
     ) -> Result<ActionResult, ActError> {
         let settings = Settings::Queue(named("queue", QueueName::new(name))?, settings);
+        Ok(outcome(self.api.configure(&self.caller, settings.into()).await?.is_changed))
+    }
+
+    /// Configures a tenant: its shares, limits and budget; takes effect with the next submission or claim.
+    pub async fn configure_tenant(
+        &self,
+        name: &str,
+        settings: TenantSettings,
+    ) -> Result<ActionResult, ActError> {
+        let settings = Settings::Tenant(named("tenant", Tenant::new(name))?, settings);
         Ok(outcome(self.api.configure(&self.caller, settings.into()).await?.is_changed))
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkerShared;
@@ -48,13 +49,27 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
         }
         let is_notified = tokio::select! {
             () = over.cancelled() => return,
-            () = tokio::time::sleep(every) => false,
+            () = due(&shared) => false,
             () = interrupts.notified(shared.id(), || shared.running.beats_to_go_on(), every) => {
                 tokio::time::sleep(INTERRUPT_PAUSE).await;
                 true
             }
         };
         missed = (!is_notified).then_some(interrupts);
+    }
+}
+
+/// Returns when the next heartbeat is due: after the worker's interval, or a third of the shortest lease, so that one that
+/// gets lost ends none.
+async fn due(shared: &WorkerShared) {
+    let last = Instant::now();
+    loop {
+        let shortened = shared.running.shortened();
+        let lease = shared.running.shortest_lease().unwrap_or(Duration::MAX);
+        tokio::select! {
+            () = tokio::time::sleep_until(last + shared.settings.heartbeat_every.min(lease / 3)) => return,
+            () = shortened => {}
+        }
     }
 }
 

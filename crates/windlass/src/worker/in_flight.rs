@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::context::{CancelReason, Cx};
 use crate::job::{Fence, JobId};
+use crate::limits;
 use crate::store::command::heartbeat::HeartbeatItem;
 
 /// Running jobs by id. A job that was lost and claimed again by the same worker is stored under its new fence.
@@ -15,6 +18,8 @@ use crate::store::command::heartbeat::HeartbeatItem;
 pub(crate) struct Running {
     attempts: Mutex<Attempts>,
     emptied: Notify,
+    /// Notified when a job with a short lease has started.
+    shortened: Notify,
 }
 
 #[derive(Default)]
@@ -49,7 +54,11 @@ impl Running {
     }
 
     pub(crate) fn insert(&self, cx: Cx) {
+        let is_short = lease(&cx) < limits::WORKER_SILENCE_MAX;
         let replaced = self.lock().jobs.insert(cx.job_id(), cx);
+        if is_short {
+            self.shortened.notify_waiters();
+        }
         // The old attempt has lost its lease, otherwise the job could not have been claimed again.
         if let Some(old) = replaced {
             old.cancel(CancelReason::Lost);
@@ -74,6 +83,16 @@ impl Running {
         let attempts = self.lock();
         let going_on = attempts.jobs.values().filter(|cx| !cx.is_cancelled());
         going_on.map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
+    }
+
+    /// The shortest lease of a running job.
+    pub(crate) fn shortest_lease(&self) -> Option<Duration> {
+        self.lock().jobs.values().map(lease).min()
+    }
+
+    /// Returns when a job with a short lease starts after this call.
+    pub(crate) fn shortened(&self) -> Notified<'_> {
+        self.shortened.notified()
     }
 
     /// Prefetched jobs that have started since.
@@ -101,4 +120,9 @@ impl Running {
             emptied.await;
         }
     }
+}
+
+/// How long a job is held without a heartbeat.
+fn lease(cx: &Cx) -> Duration {
+    cx.claimed().job.policy.timeouts.lease
 }

@@ -127,6 +127,22 @@ fn emails_leave_their_audit_records() {
     assert_eq!(output.matches(": sent\n").count(), 2, "each is sent once:\n{output}");
 }
 
+/// Model: rate-limits
+#[test]
+fn calls_of_a_language_model_keep_to_rate_and_budget() {
+    let output = output_of("llm");
+    let parts = ["one", "a difficult one", "three", "four", "five", "six", "seven", "eight"];
+    let draft = parts.map(|part| format!("summary of {part}")).join("; ");
+    let lines = [
+        "at once  3 answers: four calls a minute may start, and one was refused",
+        "10 min   6 answers for 12 cents: the budget of the day is spent",
+        "1 day    8 answers; the draft waits for a person",
+        &format!("publish  {draft}"),
+        "==>      Some(Completed)",
+    ];
+    assert_says(&output, &lines);
+}
+
 /// Model: steps, sleeps-and-signals
 #[test]
 fn orders_are_shipped_or_given_back() {

@@ -3,6 +3,7 @@ enumerations, dates, and everything that JSON itself has."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import enum
 import json
@@ -62,6 +63,13 @@ def dumps(value: Any) -> str:
 def plain(value: Any) -> Any:
     """The value as read back from its JSON, as later attempts get it."""
     return json.loads(dumps(value))
+
+
+def payload_fields(payload: Any) -> dict[str, Any]:
+    """A payload as the API takes it: JSON, or bytes."""
+    if isinstance(payload, (bytes, bytearray, memoryview)):
+        return {"payload_base64": base64.b64encode(payload).decode(), "content_type": "application/octet-stream"}
+    return {"payload": plain(payload)}
 
 
 class Unreadable(ValueError):

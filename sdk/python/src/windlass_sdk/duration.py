@@ -42,6 +42,8 @@ def text(duration: Duration) -> str:
 
 def moment_text(moment: datetime) -> str:
     """A moment as the API takes it; one without a time zone is local time."""
+    if not isinstance(moment, datetime):
+        raise TypeError(f"not a datetime: {moment!r}")
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

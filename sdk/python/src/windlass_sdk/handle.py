@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
-from .codec import decode, plain
+from .codec import decode, payload_fields
 from .duration import Duration, millis, text
 from .errors import JobFailed
 from .net.sse import ALIVE, AsyncEvents, ServerEvent, SyncEvents
@@ -321,7 +321,8 @@ class Handle(Generic[Out]):
 
 
 def _redrive(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {**options, "payload": plain(options["payload"])} if "payload" in options else dict(options)
+    rest = {name: value for name, value in options.items() if name != "payload"}
+    return {**rest, **payload_fields(options["payload"])} if "payload" in options else rest
 
 
 def _event(one: ServerEvent) -> JobEvent:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .work.attempt import Attempt, Settings
 from .durable.calls import Calls, NewGroup, Spawned
-from .codec import plain
+from .codec import payload_fields, plain
 from .errors import JobFailed
 
 
@@ -107,7 +107,7 @@ async def run_inline_async(
     fields = {
         "id": "01900000-0000-4000-8000-000000000000", "fence": 1, "attempt": attempt, "failures": attempt - 1,
         "max_attempts": max(attempt, 3), "type": job.type, "queue": "default", "tenant": "default",
-        "payload": plain(payload), "checkpoints": [{"step": key, "value": one} for key, one in records.items()],
+        **payload_fields(payload), "checkpoints": [{"step": key, "value": one} for key, one in records.items()],
         **(claimed or {}),
     }
     settings = Settings(is_strict=not lenient_steps, errors=job.app.errors)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, cast
 
 from .durable.children import Child
-from .codec import plain
+from .codec import payload_fields
 from .durable.context import is_async, is_generator
 from .duration import Duration, moment_text, text
 from .errors import Category
@@ -86,7 +86,7 @@ _TIMEOUTS = {"timeout": "execution", "lifetime": "lifetime", "start_timeout": "s
 
 def submission(type: str, payload: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """A submission as the API takes it."""
-    body: dict[str, Any] = {"type": type, "payload": plain(payload)}
+    body: dict[str, Any] = {"type": type, **payload_fields(payload)}
     timeouts: dict[str, str] = {}
     for name, value in options.items():
         if name in _TIMEOUTS:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 import re
 from collections.abc import Mapping
@@ -13,8 +14,11 @@ from typing import Any
 
 from .codec import dumps
 
-_STATEMENT = 'SELECT "{}".submit(%s::text, %s::text, %s::jsonb)'
-_NAMED = 'SELECT "{}".submit(CAST(:type AS text), CAST(:payload AS text), CAST(:options AS jsonb))'
+_STATEMENT = 'SELECT "{}".submit(%s::text, %s::{}, %s::jsonb)'
+_NAMED = 'SELECT "{}".submit(CAST(:type AS text), CAST(:payload AS {}), CAST(:options AS jsonb))'
+
+#: Type, payload (JSON or bytes) and options, as they are given to the function.
+_Arguments = tuple[str, "str | bytes", str]
 _SCHEMA = re.compile(r"[^\W\d][\w$]*")
 
 
@@ -26,11 +30,14 @@ def submit_in_tx(connection: Any, body: Mapping[str, Any], *, schema: str = "win
     """
     if not _SCHEMA.fullmatch(schema):
         raise ValueError("a schema is named with letters, digits, `_` and `$`")
-    options = {name: value for name, value in body.items() if name not in ("type", "payload")}
-    arguments = (str(body["type"]), dumps(body.get("payload")), dumps(options))
+    options = {name: value for name, value in body.items() if name not in ("type", "payload", "payload_base64")}
+    encoded = body.get("payload_base64")
+    payload = dumps(body.get("payload")) if encoded is None else base64.b64decode(encoded)
+    kind = "text" if encoded is None else "bytea"
+    arguments = (str(body["type"]), payload, dumps(options))
     if type(connection).__module__.split(".")[0] in ("sqlalchemy", "sqlmodel", "flask_sqlalchemy"):
-        return _sqlalchemy(connection, _NAMED.format(schema), arguments)
-    statement = _STATEMENT.format(schema)
+        return _sqlalchemy(connection, _NAMED.format(schema, kind), arguments)
+    statement = _STATEMENT.format(schema, kind)
     if hasattr(connection, "execute") and not _is_django(connection):
         return _psycopg(connection, statement, arguments)
     with connection.cursor() as cursor:
@@ -42,7 +49,7 @@ def _is_django(connection: Any) -> bool:
     return type(connection).__module__.startswith("django")
 
 
-def _psycopg(connection: Any, statement: str, arguments: tuple[str, str, str]) -> Any:
+def _psycopg(connection: Any, statement: str, arguments: _Arguments) -> Any:
     executed = connection.execute(statement, arguments)
     if inspect.isawaitable(executed):
         return _psycopg_async(connection, executed)
@@ -61,7 +68,7 @@ def _id(row: Any) -> str:
     return str(next(iter(row.values())) if isinstance(row, Mapping) else next(iter(row)))
 
 
-def _sqlalchemy(connection: Any, statement: str, arguments: tuple[str, str, str]) -> Any:
+def _sqlalchemy(connection: Any, statement: str, arguments: _Arguments) -> Any:
     from sqlalchemy import text
 
     found = connection.execute(text(statement), dict(zip(("type", "payload", "options"), arguments)))

@@ -143,7 +143,13 @@ export class Cx {
 
   /** Saves a value, replacing the previous one; for work without steps. */
   async checkpoint(value: unknown): Promise<void> {
-    await this.#core.save([[CHECKPOINT, encode(value)]]);
+    let json: string;
+    try {
+      json = encode(value);
+    } catch (error) {
+      throw this.#core.notWritten(error);
+    }
+    await this.#core.save([[CHECKPOINT, json]]);
   }
 
   /** The value last given to `checkpoint`, in this attempt or an earlier one. */

@@ -13,7 +13,7 @@ export const KEY_CHARS_MAX = 256;
 
 /** Whether a step can have this name. */
 export function isStepName(name: string): boolean {
-  return name !== "" && name !== CHECKPOINT && !name.includes("#") && !RESERVED.some((prefix) => name.startsWith(prefix));
+  return typeof name === "string" && name !== "" && name !== CHECKPOINT && !name.includes("#") && !RESERVED.some((prefix) => name.startsWith(prefix));
 }
 
 /** A failure as a record stores it. */

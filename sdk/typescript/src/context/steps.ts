@@ -15,12 +15,17 @@ type Work = (signal: AbortSignal, key: string) => unknown;
 
 /** Runs `work` once per job. */
 export function step(core: Core, name: string, work: Work): Promise<unknown> {
-  if (!isStepName(name)) {
-    const refused = Promise.reject(new Permanent(`a step cannot be named ${JSON.stringify(name)}`, { code: "step_name" }));
-    refused.catch(() => {});
-    return refused;
-  }
+  if (!isStepName(name)) return refused(`a step cannot be named ${JSON.stringify(name)}`, "step_name");
+  // A promise would run in every attempt.
+  if (typeof work !== "function") return refused("a step takes a function: cx.step(name, () => …)", "step_work");
   return once(core, name, work);
+}
+
+/** A refusal that need not be awaited. */
+function refused(message: string, code: string): Promise<never> {
+  const refused = Promise.reject(new Permanent(message, { code }));
+  refused.catch(() => {});
+  return refused;
 }
 
 /** Spawns a child once per job: a step, so that an error which the handler caught is the same in every attempt. */

@@ -70,7 +70,7 @@ export class Attempts {
     }
     const warn = (message: string) => this.logger.warn(`job ${job.id} (${job.type}): ${message}`);
     const checkpoints = job.checkpoints.map(({ step, value }) => [step, value] as const);
-    const backend = new HttpBackend(this.http, this.#writes, workerId, job);
+    const backend = new HttpBackend(this.http, this.#writes, workerId, job, warn);
     const core = new Core(infoOf(job), backend, checkpoints, { ...registration.run, warn });
     const state = { isReported: false, hasOutcome: false, isStopping: false, hasLeft: false };
     const running: Running = { workerId, job, core, ...state, timer: undefined };

@@ -6,7 +6,7 @@ import type { Backend, Beat, ChildView, GroupView, SpawnRequest, Spawned } from 
 import type { Saved } from "../context/order.js";
 import { checkpointsJson } from "../context/order.js";
 import { parkBody } from "../context/waits.js";
-import { ApiError, LeaseLost } from "../errors.js";
+import { ApiError, LeaseLost, Unreachable } from "../errors.js";
 import { cut } from "../failure.js";
 import { childSubmission } from "../submission.js";
 import type { ClaimedJob } from "./protocol.js";
@@ -57,6 +57,7 @@ export class HttpBackend implements Backend {
     private readonly writes: Writes,
     private readonly workerId: string,
     private readonly job: ClaimedJob,
+    private readonly warn: (message: string) => void,
   ) {}
 
   now(): number {
@@ -100,9 +101,17 @@ export class HttpBackend implements Backend {
         timeout: beat.timeoutMs === undefined ? undefined : `${beat.timeoutMs}ms`,
       };
       const batch = lines.length === 0 ? this.writes.beats : this.writes.logs;
-      const { directive } = await this.#write(batch.add(this.workerId, JSON.stringify(item)));
+      const sent = this.#write(batch.add(this.workerId, JSON.stringify(item)));
+      const { directive } = lines.length === 0 ? await sent : await sent.catch((error: unknown) => this.#mayBeLost(error));
       if (directive !== "continue") throw new LeaseLost(`job ${this.job.id} is not run here any more`);
     }
+  }
+
+  /** Log lines that may be lost fail no attempt: a repeat might write them twice. */
+  #mayBeLost(error: unknown): { directive: string } {
+    if (!(error instanceof Unreachable || (error instanceof ApiError && error.status >= 500))) throw error;
+    this.warn(`log lines may be lost: ${error.message}`);
+    return { directive: "continue" };
   }
 
   /** A repeat adds nothing twice. */

@@ -24,6 +24,8 @@ export class FakeServer {
   readonly refused = new Set<string>();
   readonly stale = new Set<string>();
   requests = 0;
+  /** Whether answers to log lines are lost. */
+  losesLogs = false;
   /** Jobs that the next claims get. */
   readonly toClaim: Record<string, unknown>[] = [];
   /** How many of them each. */
@@ -76,6 +78,7 @@ export class FakeServer {
     if (method === "POST" && path === "/heartbeats") {
       const beat = JSON.parse(text) as SentBeat;
       this.beats.push(beat);
+      if (this.losesLogs && beat.jobs.some((one) => "logs" in one)) return [502, {}];
       await new Promise((resolve) => setTimeout(resolve, 10));
       return [200, { jobs: beat.jobs.map(({ id }) => ({ id, directive: "continue" })), worker: { paused: this.mode !== undefined, mode: this.mode } }];
     }

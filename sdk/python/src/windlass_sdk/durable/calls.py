@@ -160,7 +160,10 @@ class Calls(StepCalls):
         """Saves a checkpoint, replacing the previous one."""
         if self.exit.done():
             raise Stopped
-        read = plain(value)
+        try:
+            read = plain(value)
+        except (TypeError, ValueError) as error:
+            raise Permanent(f"the checkpoint cannot be written as JSON: {error}", "not_allowed") from error
         await self.backend.save([(CHECKPOINT, read)])
         self.saved[CHECKPOINT] = read
 

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import contextvars
 import logging
+import math
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -52,6 +53,9 @@ class Attempt:
         )
         self.cx: Cx | SyncCx
         self.cx = Cx(claimed, self.calls) if job.is_async else SyncCx(claimed, self.calls, self.loop)
+        lease = deadline_seconds(claimed.get("lease_expires_at"), backend.now_ms())
+        #: How long its lease lasts without a heartbeat, in seconds.
+        self.lease = math.inf if lease is None else lease
         self._thread: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[Ended] | None = None
         self._given_up: asyncio.Future[None] = self.loop.create_future()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from ..durable.calls import Calls, NewGroup, Spawned, Stopped, park_body
 from ..errors import ApiError, JobError, Permanent, Unreachable
 from ..net.wire import segment
 from .batch import Batch
+
+log = logging.getLogger("windlass")
 
 #: How long writes are repeated while the server is away, in seconds; by then heartbeats have stopped the attempt.
 WRITE_PATIENCE = 25.0
@@ -109,9 +112,15 @@ class ServerBackend:
         return Spawned(answer["parent"]["state"] != "running", [child["id"] for child in answer["children"]])
 
     async def note(self, item: Mapping[str, Any]) -> None:
-        """Sends progress or log lines in a heartbeat; log lines are not repeated."""
+        """Sends progress or log lines in a heartbeat. Log lines are not repeated, and one that may be lost fails no attempt."""
         batch = self._writes.logs if "logs" in item else self._writes.beats
-        directive = (await self._write(batch.add(self._worker, self._item(**item))))["directive"]
+        try:
+            directive = (await self._write(batch.add(self._worker, self._item(**item))))["directive"]
+        except JobError as error:
+            if "logs" not in item or error.code != "not_written":
+                raise
+            log.warning("job %s: log lines may be lost: %s", self._job["id"], error)
+            return
         if directive != "continue":
             self._on_directive(directive)
 

@@ -58,9 +58,11 @@ class Heartbeats(threading.Thread):
         """Ends the thread after its current request."""
         self._over.set()
         self._running.has_jobs.set()
+        self._running.has_short.set()
 
     def run(self) -> None:
         """Sends heartbeats."""
+        threading.Thread(target=self._keep_short, name="windlass-leases", daemon=True).start()
         while not self._over.is_set():
             jobs = self._running.snapshot()
             self._beat(jobs)
@@ -90,6 +92,20 @@ class Heartbeats(threading.Thread):
         self._pause = min(self._pause * 2, PAUSES[1])
         if time.monotonic() - self._answered >= self._silence:
             self._running.interrupt_all("unreachable")
+
+    def _keep_short(self) -> None:
+        """Extends short leases after a third of their length, so that a heartbeat that gets lost ends none."""
+        while not self._over.is_set():
+            self._running.has_short.wait()
+            jobs, lease = self._running.short_leases()
+            try:
+                for start in range(0, len(jobs), JOBS_MAX):
+                    self._send(self._registration.id, jobs[start:start + JOBS_MAX], is_last=False)
+            except (ApiError, Unreachable) as error:
+                # The other thread does what has to be done about it.
+                log.debug("heartbeat for short leases failed: %s", error)
+            self._over.wait(max(lease / 3, PAUSES[0]))
+        self._http.close()
 
     def _send(self, worker: str, running: list[tuple[str, int]], is_last: bool) -> None:
         jobs = [{"id": id, "fence": fence} for id, fence in running]

@@ -10,6 +10,9 @@ from .attempt import Attempt
 
 log = logging.getLogger("windlass")
 
+#: A lease that is shorter is not sure to be extended by a heartbeat that waits for directives, in seconds.
+SHORT_SECONDS = 15.0
+
 
 class Running:
     """The running attempts, by job."""
@@ -17,6 +20,8 @@ class Running:
     def __init__(self) -> None:
         #: Set while jobs run.
         self.has_jobs = threading.Event()
+        #: Set while some have short leases.
+        self.has_short = threading.Event()
         self._lock = threading.Lock()
         self._attempts: dict[str, Attempt] = {}
 
@@ -25,6 +30,8 @@ class Running:
         with self._lock:
             earlier = self._attempts.get(attempt.cx.id)
             self._attempts[attempt.cx.id] = attempt
+            if attempt.lease < SHORT_SECONDS:
+                self.has_short.set()
         self.has_jobs.set()
         if earlier is not None:
             earlier.interrupt("lost")
@@ -49,6 +56,14 @@ class Running:
         """The jobs and their fences."""
         with self._lock:
             return [(id, attempt.cx.fence) for id, attempt in self._attempts.items()]
+
+    def short_leases(self) -> tuple[list[tuple[str, int]], float]:
+        """The jobs with short leases and their fences, and how long the shortest lasts, in seconds."""
+        with self._lock:
+            short = {id: one for id, one in self._attempts.items() if one.lease < SHORT_SECONDS}
+            if not short:
+                self.has_short.clear()
+        return [(id, one.cx.fence) for id, one in short.items()], min((one.lease for one in short.values()), default=0.0)
 
     def interrupt(self, id: str, fence: int, reason: Reason) -> None:
         """Tells a handler to stop, unless another attempt of the job runs meanwhile."""

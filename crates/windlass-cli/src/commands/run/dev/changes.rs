@@ -11,6 +11,9 @@ use crate::limits::{WATCH_EVERY, WATCHED_FILES_MAX};
 /// Folders of what programs make themselves.
 const SKIPPED: [&str; 6] = ["node_modules", "target", "__pycache__", "dist", "build", "venv"];
 
+/// Ends of the names of files that programs write while they run: a restart because of them would never end.
+const WRITTEN: [&str; 8] = [".db", ".db-shm", ".db-wal", ".log", ".pid", ".pyc", ".sqlite", ".tmp"];
+
 /// Never returns, except with an error. Tells of every change since `last`.
 pub(super) async fn watch(folder: &Path, mut last: u64, changed: &watch::Sender<()>) -> anyhow::Result<()> {
     loop {
@@ -38,7 +41,8 @@ fn fingerprint(folder: &Path) -> u64 {
         paths.sort();
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with('.') || SKIPPED.contains(&&*name) {
+            let is_written = WRITTEN.iter().any(|end| name.ends_with(end));
+            if name.starts_with('.') || is_written || SKIPPED.contains(&&*name) {
                 continue;
             }
             // Links are not followed: they may lead round in a circle.
@@ -67,7 +71,9 @@ mod tests {
         std::fs::write(&source, "1").unwrap();
         let first = fingerprint(folder.path());
         std::fs::write(cache.join("worker.pyc"), "1").unwrap();
-        std::fs::write(folder.path().join(".swp"), "1").unwrap();
+        for written in [".swp", "worker.log", "jobs.db", "jobs.db-wal"] {
+            std::fs::write(folder.path().join(written), "1").unwrap();
+        }
         assert_eq!(fingerprint(folder.path()), first);
         std::fs::write(&source, "22").unwrap();
         assert!(first != empty && fingerprint(folder.path()) != first);

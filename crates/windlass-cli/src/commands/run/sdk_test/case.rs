@@ -28,6 +28,8 @@ const POLL: Duration = Duration::from_millis(5);
 const DAY: Duration = Duration::from_secs(86_400);
 /// How often.
 const DAYS_MAX: usize = 20;
+/// How often a lease must be extended.
+const RENEWALS: usize = 5;
 
 /// What happens while the job is under way.
 #[derive(Debug, Clone)]
@@ -53,6 +55,8 @@ pub(super) enum Action {
     Advance(Duration),
     /// Time passes at once, whatever runs.
     Jump(Duration),
+    /// The worker keeps the job's lease, which is this long, although time passes as fast as it really does.
+    KeepsLease(Duration),
 }
 
 /// What must have come of the job.
@@ -200,6 +204,7 @@ impl Case {
                 stage.clock.advance(*by);
                 dev::tick(&store).await?;
             }
+            Action::KeepsLease(lease) => keeps_lease(stage, id, *lease).await?,
             Action::Advance(by) => drop(dev::advance(&store, &stage.clock, *by, PATIENCE).await?),
         }
         Ok(())
@@ -235,6 +240,23 @@ impl Case {
         }
         Ok(())
     }
+}
+
+/// Moves the clock by a third of the lease as often as it was extended.
+async fn keeps_lease(stage: &Stage, id: JobId, lease: Duration) -> anyhow::Result<()> {
+    for _ in 0..RENEWALS {
+        let ends_at =
+            async || get(stage, id).await.map(|found| found.job.lease.map(|lease| lease.expires_at));
+        let before = ends_at().await?;
+        ensure!(before.is_some(), "the lease has ended");
+        stage.clock.advance(lease / 3);
+        let late = Deadline::after(lease);
+        while ends_at().await? == before {
+            ensure!(!late.is_over(), "a lease of {lease:?} was not extended in time");
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    Ok(())
 }
 
 /// A folder of its own for the files of a case.

@@ -1,5 +1,7 @@
 //! What interrupts an attempt from outside: cancellation, suspension, lost leases, stopped workers, restarted servers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use windlass::job::JobState;
 
@@ -59,6 +61,15 @@ fn actions() -> Vec<Case> {
 fn workers() -> Vec<Case> {
     let sleeping = || vec![step("a", 1), sleep(DAY), step("b", 2)];
     vec![
+        case("a short lease is kept", stopped_once(), None, &["in", "stopped"])
+            .option("timeouts", json!({"lease": "1s", "lifetime": "60d"}))
+            .with([
+                Action::Noted("in"),
+                Action::KeepsLease(Duration::from_secs(1)),
+                Action::Cancel,
+                Action::Noted("stopped"),
+            ])
+            .ends(JobState::Cancelled, None),
         case("a lease is lost", stopped_once(), Some(json!(1)), &["in", "stopped", "in"])
             .with([Action::Noted("in"), Action::LoseLeases, Action::Noted("stopped")])
             .crashes(1),
