@@ -24,8 +24,9 @@
     const [item, link, note] = ["li", "a", "p"].map((name) => document.createElement(name));
     link.href = hit.to;
     link.textContent = hit.place;
-    const start = Math.max(hit.at - EXCERPT / 3, 0);
-    note.textContent = hit.text.slice(start, start + EXCERPT);
+    const start = hit.text.lastIndexOf(" ", Math.max(hit.at - EXCERPT / 3, 0)) + 1;
+    const end = hit.text.indexOf(" ", start + EXCERPT);
+    note.textContent = `${start > 0 ? "… " : ""}${hit.text.slice(start, end < 0 ? undefined : end)}${end < 0 ? "" : " …"}`;
     item.append(link, note);
     list.append(item);
   }

@@ -58,12 +58,15 @@ const LISTS: [&str; 28] = [
 ];
 
 /// The other pages.
-const PAGES: [&str; 30] = [
+const PAGES: [&str; 33] = [
     "/",
+    "/?range=15m",
     "/?range=30d",
+    "/?range=7d&compare=week",
     "/queues/media?range=30d&compare=week",
     "/errors",
     "/types/kind.3?range=7d",
+    "/types/kind.3?range=30d",
     "/workers?sort=busy",
     "/types?sort=failed",
     "/schedules/new",

@@ -28,10 +28,15 @@ const RARE: usize = 40;
 /// Percentage of jobs that are processed.
 const WORKED: usize = 48;
 const HOUR: Duration = Duration::from_secs(3600);
+/// Hours before that one, with few jobs: statistics of every length have something to show.
+const HOURS_BEFORE: u32 = 30 * 24;
+/// Jobs in each of them, of every type, queue and tenant.
+const JOBS_BEFORE: usize = 45;
 
-/// Fills the store at an address with this many jobs, submitted and processed within the last hour.
+/// Fills the store at an address with this many jobs, submitted and processed within the last hour, and with the
+/// statistics of a month before.
 pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
-    let clock = Arc::new(ManualClock::new(SystemClock::new().now().minus(HOUR)));
+    let clock = Arc::new(ManualClock::new(SystemClock::new().now().minus(HOUR * (HOURS_BEFORE + 1))));
     let env = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
     let store = Store::open_in(address, env)?;
     let me = Caller::local();
@@ -39,6 +44,16 @@ pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
     let new =
         NewWorker { name: "veteran".to_owned(), concurrency: 500, heartbeats: false, ..NewWorker::default() };
     let worker = store.register(&me, new).await?.id;
+    for _ in 0..HOURS_BEFORE {
+        let batch =
+            (0..JOBS_BEFORE).map(|number| job(processed(number))).collect::<anyhow::Result<Vec<_>>>()?;
+        store.submit(&me, batch, SubmitOptions::default()).await?;
+        work(&store, &me, worker, JOBS_BEFORE, false).await?;
+        clock.advance(HOUR);
+        store.tick().await?;
+        while store.roll_up().await?.has_more {}
+    }
+    while store.prune().await? > 0 {}
     for step in 0..STEPS {
         let batch =
             (jobs * step / STEPS..jobs * (step + 1) / STEPS).map(job).collect::<anyhow::Result<Vec<_>>>()?;
@@ -52,6 +67,11 @@ pub(super) async fn fill(address: &str, jobs: usize) -> anyhow::Result<()> {
     store.bulk(&me, &held, BulkAction::Act(ActionRequest::Suspend(Suspend::default()))).await?;
     store.close();
     Ok(())
+}
+
+/// The number of a job that is processed: of the types, queues and tenants in turn.
+fn processed(number: usize) -> usize {
+    (1 + number / 15) * 500 + 4 + number % 15
 }
 
 fn job(number: usize) -> anyhow::Result<NewJob> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Deserialize;
 
-/// The profile used if none is named.
+/// The profile used if none is named or chosen.
 const DEFAULT: &str = "default";
 
 /// A server and its key.
@@ -18,8 +18,21 @@ pub(crate) struct Profile {
     pub(crate) key: Option<String>,
 }
 
-/// Profiles by name.
-type Profiles = BTreeMap<String, Profile>;
+/// Profiles by name, and the one that `windlass context use` chose.
+#[derive(Default, Deserialize)]
+pub(crate) struct Profiles {
+    #[serde(rename = "use")]
+    pub(crate) chosen: Option<String>,
+    #[serde(flatten)]
+    pub(crate) all: BTreeMap<String, Profile>,
+}
+
+impl Profiles {
+    /// The name of the profile that is used if none is named.
+    pub(crate) fn used(&self) -> &str {
+        self.chosen.as_deref().unwrap_or(DEFAULT)
+    }
+}
 
 /// The path of the file: `windlass/profiles.toml` below `XDG_CONFIG_HOME` or `~/.config`; None if neither is known.
 pub(crate) fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
@@ -29,7 +42,7 @@ pub(crate) fn place(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf
     Some(folder?.join("windlass").join("profiles.toml"))
 }
 
-/// The profile with this name, or the default one if it exists.
+/// The profile with this name; without one the chosen profile, or the default one if it exists.
 pub(crate) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Option<Profile>> {
     let Some(file) = file.filter(|file| file.exists()) else {
         return match name {
@@ -41,10 +54,11 @@ pub(crate) fn find(file: Option<&Path>, name: Option<&str>) -> anyhow::Result<Op
             }
         };
     };
-    let mut all = read(file)?;
-    let found = all.remove(name.unwrap_or(DEFAULT));
-    if let (None, Some(name)) = (&found, name) {
-        let known: Vec<String> = all.into_keys().collect();
+    let mut profiles = read(file)?;
+    let wanted = name.unwrap_or(profiles.used()).to_owned();
+    let found = profiles.all.remove(&wanted);
+    if let (None, Some(name)) = (&found, name.or(profiles.chosen.as_deref())) {
+        let known: Vec<String> = profiles.all.into_keys().collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         let message = format!("no profile `{name}` in {}; known profiles: {known}", file.display());
         return Err(crate::error::Failure::usage(message));
@@ -71,23 +85,27 @@ fn own_place() -> anyhow::Result<PathBuf> {
 pub(crate) fn all() -> anyhow::Result<Profiles> {
     match place(&|name| std::env::var(name).ok()).filter(|file| file.exists()) {
         Some(file) => read(&file),
-        None => Ok(Profiles::new()),
+        None => Ok(Profiles::default()),
     }
 }
 
 /// Adds or replaces a profile.
 pub(crate) fn set(name: &str, profile: Profile) -> anyhow::Result<()> {
+    if name == "use" {
+        return Err(crate::error::Failure::usage(
+            "no profile can be called `use`: the file names the chosen one so",
+        ));
+    }
     let mut profiles = all()?;
-    profiles.insert(name.to_owned(), profile);
+    profiles.all.insert(name.to_owned(), profile);
     write(&own_place()?, &profiles)
 }
 
-/// Makes a profile the one that is used if none is named.
-pub(crate) fn make_default(name: &str) -> anyhow::Result<()> {
+/// Makes a profile the one that is used if none is named. The others stay as they are.
+pub(crate) fn choose(name: &str) -> anyhow::Result<()> {
     let file = own_place()?;
-    let found = find(Some(&file), Some(name))?;
-    let Some(found) = found else { return Ok(()) };
-    set(DEFAULT, found)
+    find(Some(&file), Some(name))?;
+    write(&file, &Profiles { chosen: Some(name.to_owned()), ..all()? })
 }
 
 /// Replaces the file in one step, readable by its owner alone: it holds keys.
@@ -97,9 +115,10 @@ fn write(file: &Path, profiles: &Profiles) -> anyhow::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder).with_context(cannot)?;
     }
-    let mut text = String::new();
-    for (name, Profile { url, key }) in profiles {
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut text =
+        profiles.chosen.as_deref().map_or_else(String::new, |name| format!("use = {}\n", quoted(name)));
+    for (name, Profile { url, key }) in &profiles.all {
         let _always_fits = writeln!(text, "[{}]\nurl = {}", quoted(name), quoted(url));
         if let Some(key) = key {
             let _always_fits = writeln!(text, "key = {}", quoted(key));

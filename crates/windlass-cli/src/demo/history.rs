@@ -19,15 +19,12 @@ use windlass::store::environment::{Environment, StoreOptions};
 
 /// Length of the history.
 const LENGTH: Duration = Duration::from_secs(3600);
-/// Resolution: jobs are submitted and finished once per step.
+/// Jobs are submitted once per step.
 const STEP: Duration = Duration::from_secs(12);
-const MOMENTS: [Duration; 5] = [
-    Duration::from_millis(200),
-    Duration::from_millis(200),
-    Duration::from_millis(400),
-    Duration::from_millis(1_700),
-    Duration::from_millis(9_500),
-];
+/// Parts of a step in milliseconds, after each of which jobs are finished and claimed.
+const MOMENTS: [u64; 9] = [100, 100, 150, 250, 400, 1_000, 2_000, 3_500, 4_500];
+/// Jobs that run at once.
+const SLOTS: usize = 32;
 
 /// Type, queue, payload, jobs per minute, duration in milliseconds, and the share that fails.
 type Kind = (&'static str, &'static str, &'static str, f64, u64, f64);
@@ -68,20 +65,22 @@ pub(crate) async fn play_history(address: &str) -> anyhow::Result<()> {
     let store = Store::open_in(address, env)?;
     let caller = Caller::local();
     let new =
-        NewWorker { name: "nightly".into(), concurrency: 64, heartbeats: false, ..NewWorker::default() };
+        NewWorker { name: "nightly".into(), concurrency: 32, heartbeats: false, ..NewWorker::default() };
     let worker = store.register(&caller, new).await?.id;
     let mut running: Vec<Running> = Vec::new();
     while clock.now() < end {
         let share = share_of_day(clock.now(), end);
         store.submit(&caller, wave(&store, share)?, SubmitOptions::default()).await?;
         store.tick().await?;
-        let claimed = store.claim(&caller, &ClaimRequest::new(worker, 64), Duration::ZERO).await?;
-        for claim in claimed.jobs {
-            let now = clock.now();
-            running.push(start(&store, &claim.job, now, share));
-        }
         for moment in MOMENTS {
-            clock.advance(moment);
+            if running.len() < SLOTS {
+                let request = ClaimRequest::new(worker, SLOTS - running.len());
+                let claimed = store.claim(&caller, &request, Duration::ZERO).await?.jobs;
+                running.extend(claimed.iter().map(|claim| start(&store, &claim.job, clock.now(), share)));
+            }
+            // Once a minute this samples how many jobs are ready and running.
+            store.roll_up().await?;
+            clock.advance(Duration::from_millis(moment));
             let now = clock.now();
             let over: Vec<Running> = running.extract_if(.., |run| run.ends_at <= now).collect();
             let reports: Vec<Report> = over.iter().map(report).collect();

@@ -6,11 +6,14 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use windlass::clock::Timestamp;
 use windlass::job::JobState;
+use windlass_api::time::Moment;
 
 use super::color::{Colour, Paint};
 use super::escaped;
 use super::format::{Format, chosen, csv_line};
+use super::text::ago;
 use crate::error::Failure;
 use crate::exit_code::Exit;
 
@@ -77,12 +80,24 @@ impl Column {
 pub(crate) struct Cell {
     text: String,
     colour: Option<Colour>,
+    /// The text for programs, if it is another one.
+    exact: Option<String>,
 }
 
 impl Cell {
     /// A field in a colour.
     pub(crate) fn painted(text: impl Into<String>, colour: Option<Colour>) -> Cell {
-        Cell { text: escaped(&text.into()), colour }
+        Cell { text: escaped(&text.into()), colour, exact: None }
+    }
+
+    /// How long ago a time was, or how soon it will be; in full for programs.
+    pub(crate) fn when(at: Moment, now: Timestamp) -> Cell {
+        Cell { exact: Some(at.0.to_string()), ..ago(at, now).into() }
+    }
+
+    /// The same, or `-` without a time.
+    pub(crate) fn when_any(at: Option<Moment>, now: Timestamp) -> Cell {
+        at.map_or_else(|| "-".into(), |at| Cell::when(at, now))
     }
 
     /// A job's state.
@@ -166,7 +181,7 @@ impl Table {
         let titles: Vec<String> = self.columns.iter().map(|column| column.title.to_lowercase()).collect();
         let mut text = csv_line(titles.iter().map(String::as_str));
         for row in &self.rows {
-            text.push_str(&csv_line(row.iter().map(|cell| cell.text.as_str())));
+            text.push_str(&csv_line(row.iter().map(|cell| cell.exact.as_deref().unwrap_or(&cell.text))));
         }
         text
     }

@@ -24,6 +24,14 @@ pub(crate) fn short_span(span: Duration) -> String {
     }
 }
 
+/// A measured duration: like [`short_span`], with tenths below ten seconds.
+pub(crate) fn measured(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 1..10 => format!("{seconds}.{}s", span.subsec_millis() / 100),
+        _ => short_span(span),
+    }
+}
+
 /// Cents as an amount without a currency.
 pub(crate) fn spent(cents: impl Into<i128>) -> String {
     let cents: i128 = cents.into();
@@ -85,6 +93,13 @@ mod tests {
         ] {
             assert_eq!(short_span(Duration::from_millis(millis)), text);
         }
+    }
+
+    #[test]
+    fn what_was_measured_has_tenths_of_few_seconds() {
+        let shown =
+            [250, 1_000, 2_560, 9_999, 15_999, 61_000].map(|millis| measured(Duration::from_millis(millis)));
+        assert_eq!(shown, ["250ms", "1.0s", "2.5s", "9.9s", "15s", "1m1s"]);
     }
 
     #[test]

@@ -132,8 +132,13 @@ async fn profiles_are_set_listed_and_chosen() {
         listed.contains("far,https://far.example") && listed.contains(&format!("here,{}", site.url)),
         "{listed}"
     );
-    with(&["context", "use", "here"]).await.well();
+    with(&["context", "set", "default", "--url", "https://usual.example"]).await.well();
+    let marked = with(&["context", "use", "here", "-o", "csv"]).await.well();
+    assert!(marked.contains("*,here,") && marked.contains("\n,default,https://usual.example"), "{marked}");
     assert_eq!(with(&["list"]).await.code, 0, "the server of the profile is used");
+    let kept = with(&["context", "list", "--profile", "default", "-o", "csv"]).await.well();
+    assert!(kept.contains("https://usual.example"), "the profile `default` is as it was: {kept}");
+    assert_eq!(with(&["context", "set", "use", "--url", &site.url]).await.code, 2);
     assert_eq!(with(&["context", "use", "nowhere"]).await.code, 2);
     site.served.stop().await;
 }
@@ -154,5 +159,51 @@ async fn the_dashboard_is_opened_where_the_server_is() {
     assert_eq!(open(&["open", "schedules"]).await.trim(), format!("{}/schedules", site.url));
     let version = run_with("", &["version"], &[], "").await.well();
     assert!(version.starts_with(&format!("windlass {} (", env!("CARGO_PKG_VERSION"))), "{version}");
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn reasons_name_the_command_that_ends_them() {
+    let site = Site::start().await;
+    let id = site.submit(&["mail", "--hold"]).await;
+    let said = site.run(&["resume", &id]).await;
+    assert!(said.code == 0 && said.err.contains(&format!("`windlass release {id}`")), "{said:?}");
+    for words in [&["queue", "default"][..], &["type", "mail"], &["tenant", "default"]] {
+        site.run(&[&["pause"][..], words].concat()).await.well();
+    }
+    site.run(&["gate", "close"]).await.well();
+    let said = site.run(&["explain", &id]).await.well();
+    let commands = [
+        format!("windlass release {id}"),
+        "windlass resume queue default".to_owned(),
+        "windlass resume type mail".to_owned(),
+        "windlass resume tenant default".to_owned(),
+        "windlass gate open".to_owned(),
+        "windlass work mail --queue default -- PROGRAM".to_owned(),
+    ];
+    for command in commands {
+        assert!(said.contains(&command), "{command}: {said}");
+    }
+    let none = site.run(&["retry"]).await;
+    assert!(none.code == 2 && none.err.contains("which jobs?"), "{none:?}");
+    site.served.stop().await;
+}
+
+#[tokio::test]
+async fn workers_have_names_and_times_for_programs_are_in_full() {
+    let site = Site::start().await;
+    let status = site.run(&["status"]).await.well();
+    assert!(status.contains("0 workers alive"), "the server's own worker is not counted: {status}");
+    let id = site.submit(&["mail"]).await;
+    let (worker, claimed) = site.claim("mail").await;
+    site.end(&worker, &claimed, json!({"outcome": "completed"})).await;
+    assert!(site.run(&["status"]).await.out.contains("1 worker alive"));
+    for words in [&["show", &id][..], &["audit", "--job", &id]] {
+        let said = site.run(words).await.well();
+        assert!(said.contains("hand") && !said.contains(worker.as_str().unwrap()), "{said}");
+    }
+    let listed = site.run(&["list", "-o", "csv", "--columns", "created"]).await.well();
+    let job = &site.run(&["show", &id, "--json"]).await.documents()[0];
+    assert_eq!(listed, format!("created\n{}\n", job["created_at"].as_str().unwrap()));
     site.served.stop().await;
 }

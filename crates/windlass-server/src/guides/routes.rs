@@ -58,6 +58,12 @@ async fn guide(Path(name): Path<String>) -> Response {
     if name == "guide.css" {
         return answer(StatusCode::OK, "text/css; charset=utf-8", site::STYLE.to_owned());
     }
+    // As the static site and the repository call it.
+    if let Some(bare) = name.strip_suffix(".html").or(name.strip_suffix(".md"))
+        && site::served_guide(bare).is_some()
+    {
+        return Redirect::to(&format!("/docs/guides/{bare}")).into_response();
+    }
     match site::served_guide(&name) {
         Some(page) => answer(StatusCode::OK, HTML, page),
         None => answer(StatusCode::NOT_FOUND, HTML, site::served_search(&name)),

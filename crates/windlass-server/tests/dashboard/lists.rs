@@ -132,6 +132,29 @@ async fn times_are_shown_in_the_chosen_zone() {
 }
 
 #[tokio::test]
+async fn schedules_are_made_and_shown_in_the_chosen_zone() {
+    let site = Site::start().await;
+    let mut ada = Visitor { site: &site, cookies: Vec::new() };
+    ada.send("/time-zone", "zone=Asia%2FTokyo").await;
+    let form = ada.look("/schedules/new").await.body;
+    assert!(
+        form.contains("or once at (Asia/Tokyo)") && form.contains(r#"name="timezone" value="Asia/Tokyo""#)
+    );
+    assert!(!form.contains("Not live"), "a form does not refresh and is not out of date");
+    let fields = "name=launch&at=2099-01-01T09:00&type=mail&payload=%7B%7D";
+    ada.send("/schedules/save", fields).await;
+    let stored = site.store.schedules(&Caller::local()).await.unwrap();
+    assert_eq!(stored[0].next_at.unwrap().to_string(), "2099-01-01T00:00:00.000Z");
+    let edit = ada.look("/schedules/default/launch").await.body;
+    assert!(
+        edit.contains(r#"name="at" value="2099-01-01T09:00""#) && edit.contains("2099-01-01 09:00 JST"),
+        "{edit}"
+    );
+    let list = ada.look("/schedules").await.body;
+    assert!(list.contains("once, 2099-01-01 09:00:00 JST") && list.contains("times in Asia/Tokyo"), "{list}");
+}
+
+#[tokio::test]
 async fn workers_are_sorted_by_their_numbers() {
     let site = Site::start().await;
     let mut registered = BTreeMap::new();

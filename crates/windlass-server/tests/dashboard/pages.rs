@@ -264,6 +264,10 @@ async fn the_guides_are_served_and_searched_without_a_key_and_a_script() {
         site.ask("GET", "/docs/guides?q=time+zone", &[], "").await.body.contains("/docs/guides/schedules#")
     );
     assert_eq!(site.ask("GET", "/docs/guides/none", &[], "").await.status, 404);
+    for name in ["limits.html", "limits.md"] {
+        let other = site.ask("GET", &format!("/docs/guides/{name}"), &[], "").await;
+        assert_eq!((other.status, other.header("location")), (303, Some("/docs/guides/limits")));
+    }
     assert_eq!(site.ask("GET", "/docs/guides/guide.css", &[], "").await.status, 200);
     let browser = Browser::start();
     for (width, address) in

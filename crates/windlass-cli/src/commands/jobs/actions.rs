@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use windlass::job::{JobAction, WorkerVersion};
+use windlass::job::{JobAction, JobState, WorkerVersion};
 use windlass::settings::patch::Field;
 use windlass_api::actions::{
     BulkAnswer, BulkBody, PriorityBody, ReasonBody, RedriveBody, SuspendBody, SuspendParam,
@@ -291,10 +291,7 @@ async fn run(which: &ActArgs, action: Action) -> anyhow::Result<ExitCode> {
     match chosen.iter().filter(|is_given| **is_given).count() {
         1 => {}
         0 => {
-            return Err(Failure::usage(format!(
-                "{} what? give ids, a filter or --all",
-                action.action().as_str()
-            )));
+            return Err(Failure::usage("which jobs? give ids, a filter or --all"));
         }
         _ => return Err(Failure::usage("give ids, a filter or --all, but only one of them")),
     }
@@ -359,13 +356,18 @@ async fn act_on_job(
     }
     let Some(ActedJob { job, changed }) = client.show(call).await? else { return Ok(()) };
     let state = Paint::for_data().state(job.state.0);
+    let is_held = job.state.0 == JobState::Created && matches!(action, Action::Resume(_));
     output::line(&match action {
         // The response describes the new job; its id is printed first.
         Action::Redrive(_) => format!("{}  {state}, retry of {id}", job.id),
         _ if !changed => format!("{id}  {state}, unchanged"),
         Action::Priority(_) => format!("{id}  {state}, priority {}", job.priority),
         _ => format!("{id}  {state}"),
-    })
+    })?;
+    if is_held {
+        output::note(&format!("it is on hold, not suspended; `windlass release {id}` lets it run"));
+    }
+    Ok(())
 }
 
 /// Acts on all matching jobs, after counting them and asking for confirmation.

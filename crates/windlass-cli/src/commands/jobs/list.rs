@@ -15,7 +15,6 @@ use crate::exit_code::Exit;
 use crate::limits::LIST_PAGE_JOBS;
 use crate::output;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::ago;
 
 /// Arguments of `list`.
 #[derive(Args)]
@@ -106,7 +105,7 @@ fn table(jobs: &[Job], now: Timestamp) -> Table {
             job.queue.to_string().into(),
             job.effective_priority.to_string().into(),
             format!("{}/{}", job.attempt, job.max_attempts).into(),
-            ago(job.created_at, now).into(),
+            Cell::when(job.created_at, now),
             remark(job).into(),
         ]);
     }

@@ -1,9 +1,11 @@
 //! `windlass show` and `windlass explain`: everything about one job.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::Value;
 use windlass::clock::Timestamp;
 use windlass::job::{AttemptOutcome, JobId, JobState};
 use windlass_api::job::{Job, Why};
@@ -14,12 +16,13 @@ use windlass_api::text::Text;
 use windlass_api::time::Moment;
 
 use crate::commands::jobs::tree::Tree;
+use crate::commands::manage::workers::names;
 use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output::color::{Colour, Paint};
 use crate::output::table::{Cell, Column, Table, cut_end, terminal_width};
-use crate::output::text::{ago, api_name, moment, or_dash, short_span};
+use crate::output::text::{ago, api_name, measured, moment, or_dash};
 use crate::output::{self, escaped, raw};
 
 /// How many events of the timeline are printed; `windlass audit --job` lists all.
@@ -47,9 +50,10 @@ pub(crate) async fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let mut text = facts(&job, now, paint);
     let is_running = job.state.0 == JobState::Running;
     let why = if is_running { "What happens next" } else { "Why it is not running" };
-    text.push_str(&section(why, &reasons(&explained), paint));
-    text.push_str(&section("Attempts", &attempts_text(&attempts.attempts, paint), paint));
-    text.push_str(&section("Timeline", &timeline(&events.events, paint), paint));
+    text.push_str(&section(why, &reasons(&explained, &job, paint), paint));
+    let workers = if attempts.attempts.is_empty() { BTreeMap::new() } else { names(&client).await };
+    text.push_str(&section("Attempts", &attempts_text(&attempts.attempts, &workers, paint), paint));
+    text.push_str(&section("Timeline", &timeline(&events.events, &workers, paint), paint));
     text.push_str(&section("Related jobs", &tree.drawn(&id, paint), paint));
     if job.redacted {
         let note = "not shown: this key may not read payloads, results, checkpoints and logs of this job\n";
@@ -66,11 +70,11 @@ pub(crate) async fn explain(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let id = client.job_id(&args.id).await?;
     let explained = client.show::<Reasons>(Call::get(&["jobs", &id, "explain"])).await?;
     let Some(explained) = explained else { return Ok(Exit::Done.into()) };
+    let job: Job = client.ask(Call::get(&["jobs", &id])).await?;
     if explained.reasons.is_empty() {
-        let job: Job = client.ask(Call::get(&["jobs", &id])).await?;
         output::note(&format!("nothing blocks it: it is {}", job.state));
     }
-    output::text(&reasons(&explained))?;
+    output::text(&reasons(&explained, &job, Paint::for_data()))?;
     Ok(Exit::Done.into())
 }
 
@@ -161,12 +165,44 @@ fn fitted(text: &str, used: usize) -> String {
     terminal_width().map_or_else(|| text.to_owned(), |room| cut_end(text, room.saturating_sub(used).max(20)))
 }
 
-fn reasons(explained: &Reasons) -> String {
-    let line = |reason: &Why| format!("  {:<22} {}\n", reason.code, escaped(&reason.message));
+/// Each reason, with the command that ends it below.
+fn reasons(explained: &Reasons, job: &Job, paint: Paint) -> String {
+    let line = |reason: &Why| {
+        let helps = command(reason, job).map_or_else(String::new, |command| {
+            format!("  {:<22} {}\n", "", paint.faint(&escaped(&command)))
+        });
+        format!("  {:<22} {}\n{helps}", reason.code, escaped(&reason.message))
+    };
     explained.reasons.iter().map(line).collect()
 }
 
-fn attempts_text(attempts: &[Attempt], paint: Paint) -> String {
+/// The command that ends a reason.
+fn command(reason: &Why, job: &Job) -> Option<String> {
+    let (id, queue, kind) = (&job.id, &job.queue, &job.r#type);
+    let text = |name: &str| reason.details.get(name).and_then(Value::as_str);
+    Some(match reason.code.as_str() {
+        "held" => format!("windlass release {id}"),
+        "suspended" | "suspend_requested" => format!("windlass resume {id}"),
+        "no_worker" => format!("windlass work {kind} --queue {queue} -- PROGRAM"),
+        "queue_paused" | "gate_closed" => {
+            let scope = reason.details.get("scope")?;
+            if scope == "gate" {
+                return Some("windlass gate open".to_owned());
+            }
+            let kinds = [
+                ("queue", queue.to_string()),
+                ("type", kind.to_string()),
+                ("tenant", job.tenant.to_string()),
+            ];
+            let (kind, name) = kinds.into_iter().find(|(kind, _)| scope.get(kind).is_some())?;
+            format!("windlass resume {kind} {name}")
+        }
+        "waiting" => format!("windlass signal {id} {}", text("signal")?),
+        _ => return None,
+    })
+}
+
+fn attempts_text(attempts: &[Attempt], workers: &BTreeMap<String, String>, paint: Paint) -> String {
     if attempts.is_empty() {
         return String::new();
     }
@@ -190,32 +226,37 @@ fn attempts_text(attempts: &[Attempt], paint: Paint) -> String {
         };
         let outcome = attempt.outcome.as_ref().map_or_else(|| "running".to_owned(), api_name);
         let took =
-            attempt.started_at.zip(attempt.ended_at).map(|(start, end)| short_span(end.0.since(start.0)));
+            attempt.started_at.zip(attempt.ended_at).map(|(start, end)| measured(end.0.since(start.0)));
         table.row(vec![
             "".into(),
             attempt.number.to_string().into(),
             Cell::painted(outcome, colour),
             or_dash(attempt.started_at.map(moment)).into(),
             took.unwrap_or_default().into(),
-            or_dash(attempt.worker.as_ref()).into(),
+            or_dash(attempt.worker.as_ref().map(|id| named(workers, &id.to_string()))).into(),
             attempt.error.as_ref().map_or("", |error| error.message.as_str()).into(),
         ]);
     }
     table.render(terminal_width(), paint)
 }
 
-fn timeline(events: &[RecordView], paint: Paint) -> String {
+fn timeline(events: &[RecordView], workers: &BTreeMap<String, String>, paint: Paint) -> String {
     let left_out = events.len().saturating_sub(EVENTS_SHOWN);
     let mut text = match left_out {
         0 => String::new(),
         count => format!("  … {count} earlier\n"),
     };
     for event in &events[left_out..] {
-        let (at, by) = (paint.faint(&moment(event.at)), escaped(&event.actor.id));
+        let (at, by) = (paint.faint(&moment(event.at)), escaped(&named(workers, &event.actor.id)));
         let name = format!("{:<22}", escaped(&event.event));
         let _always_fits = writeln!(text, "  {at}  {name}  {}", paint.faint(&fitted(&by, 46)));
     }
     text
+}
+
+/// A worker's name; its id if the server does not know it any more.
+fn named(workers: &BTreeMap<String, String>, id: &str) -> String {
+    workers.get(id).map_or_else(|| id.to_owned(), Clone::clone)
 }
 
 /// Indented JSON; empty for null.

@@ -182,7 +182,7 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         table.row(vec![
             alert.name.to_string().into(),
             state(&alert),
-            ago(alert.since, now).into(),
+            Cell::when(alert.since, now),
             or_dash(alert.value.as_ref()).into(),
             alert.description.clone().into(),
             host(&alert.url).to_owned().into(),

@@ -31,7 +31,7 @@ enum ContextCommand {
         #[command(flatten)]
         connect: ConnectArgs,
     },
-    /// Use a profile when none is named, by making it the profile `default`
+    /// Use a profile when none is named
     Use {
         /// The profile
         name: String,
@@ -51,7 +51,7 @@ pub(crate) fn context(args: &ContextArgs) -> anyhow::Result<ExitCode> {
             (connect, Some(format!("profile {} is set", output::escaped(name))))
         }
         Some(ContextCommand::Use { name, connect }) => {
-            profile::make_default(name)?;
+            profile::choose(name)?;
             (connect, Some(format!("commands use {} now", output::escaped(name))))
         }
     };
@@ -63,13 +63,13 @@ pub(crate) fn context(args: &ContextArgs) -> anyhow::Result<ExitCode> {
 
 fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let used = connect.connection()?.url;
-    let all = profile::all()?;
+    let profiles = profile::all()?;
     if connect.json {
-        let profiles: Vec<_> = all
-            .iter()
+        let all = profiles.all.iter();
+        let found: Vec<_> = all
             .map(|(name, found)| json!({"name": name, "url": found.url, "has_key": found.key.is_some()}))
             .collect();
-        output::json(&json!({"used": used, "profiles": profiles}))?;
+        output::json(&json!({"used": used, "profiles": found}))?;
         return Ok(Exit::Done.into());
     }
     let mut table = Table::new(vec![
@@ -79,12 +79,15 @@ fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("KEY", 3),
     ]);
     let same = |url: &str| url.trim_end_matches('/') == used;
-    for (name, found) in &all {
-        let mark = if same(&found.url) { "*" } else { "" };
+    // Flags and the environment can name the server of another profile than the one that is used without them.
+    let is_usual = profiles.all.get(profiles.used()).is_some_and(|found| same(&found.url));
+    for (name, found) in &profiles.all {
+        let is_used = if is_usual { name == profiles.used() } else { same(&found.url) };
+        let mark = if is_used { "*" } else { "" };
         let key = if found.key.is_some() { "yes" } else { "no" };
         table.row(vec![mark.into(), name.as_str().into(), found.url.as_str().into(), key.into()]);
     }
-    if !all.values().any(|found| same(&found.url)) {
+    if !profiles.all.values().any(|found| same(&found.url)) {
         output::note(&format!("commands use {used}"));
     }
     table.print_or("no profiles; `windlass context set NAME --url ADDRESS` adds one")

@@ -19,8 +19,7 @@ use crate::connection::client::Call;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output;
-use crate::output::table::{Column, Table};
-use crate::output::text::ago;
+use crate::output::table::{Cell, Column, Table};
 
 /// Create, list and revoke API keys.
 #[derive(Subcommand)]
@@ -109,16 +108,16 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
         Column::new("BY", 6).cut(6),
     ]);
     let now = client.now();
-    let when = |at: Option<Moment>| at.map_or_else(|| "never".to_owned(), |at| ago(at, now));
+    let when = |at: Option<Moment>| at.map_or_else(|| "never".into(), |at| Cell::when(at, now));
     for key in keys {
         table.row(vec![
             key.id.to_string().into(),
             key.name.into(),
             key.role.to_string().into(),
             key.tenant.map_or_else(|| "all".to_owned(), |tenant| tenant.to_string()).into(),
-            when(key.last_used_at).into(),
-            when(key.expires_at).into(),
-            ago(key.created_at, now).into(),
+            when(key.last_used_at),
+            when(key.expires_at),
+            Cell::when(key.created_at, now),
             key.created_by.into(),
         ]);
     }

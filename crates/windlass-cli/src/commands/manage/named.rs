@@ -21,7 +21,7 @@ use crate::error::Failure;
 use crate::exit_code::Exit;
 use crate::output::color::{Colour, Paint};
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::{ago, short_span, spent};
+use crate::output::text::{ago, measured, spent};
 use crate::output::{self, escaped};
 use windlass_server::number::grouped;
 
@@ -252,7 +252,7 @@ fn rate_lines(rates: &QueueRates) -> Vec<(&'static str, String)> {
         lines.push((name, counted.join(", ")));
         for (name, spread) in [("waited", &period.waited), ("ran", &period.ran)] {
             if let (Some(p50), Some(p95), Some(p99)) = (spread.p50, spread.p95, spread.p99) {
-                let [p50, p95, p99] = [p50, p95, p99].map(|span| short_span(span.0));
+                let [p50, p95, p99] = [p50, p95, p99].map(|span| measured(span.0));
                 lines.push((name, format!("{p50} median, {p95} p95, {p99} p99")));
             }
         }

@@ -242,8 +242,8 @@ async fn list(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             schedule.name.to_string().into(),
             schedule.job.r#type.to_string().into(),
             timing(&schedule).into(),
-            or_dash(schedule.next_runs.first().map(|next| ago(*next, now))).into(),
-            or_dash(schedule.last_run.map(|last| ago(last, now))).into(),
+            Cell::when_any(schedule.next_runs.first().copied(), now),
+            Cell::when_any(schedule.last_run, now),
             schedule.submitted.to_string().into(),
             note,
         ]);
@@ -267,7 +267,7 @@ async fn list_deleted(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             schedule.name.to_string().into(),
             schedule.job.r#type.to_string().into(),
             timing(&schedule).into(),
-            or_dash(schedule.deleted_at.map(|at| ago(at, client.now()))).into(),
+            Cell::when_any(schedule.deleted_at, client.now()),
             or_dash(schedule.deleted_by).into(),
         ]);
     }

@@ -13,6 +13,7 @@ use windlass_api::queue::Queue;
 use windlass_api::stats::{Stats, Unresolved};
 use windlass_api::worker::Worker;
 
+use crate::commands::manage::workers::is_built_in;
 use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::error::Failure;
@@ -77,7 +78,7 @@ impl Report {
                 &format!("windlass alerts show {name}{tenant}"),
             );
         }
-        let lost = self.workers.iter().filter(|worker| !worker.alive);
+        let lost = self.workers.iter().filter(|worker| !worker.alive && !is_built_in(worker));
         if let Some(last) = lost.clone().max_by_key(|worker| worker.seen_at.0) {
             let (count, name) = (lost.count() as u64, escaped(&last.name));
             let seen = ago(last.seen_at, now);
@@ -116,7 +117,7 @@ impl Report {
     }
 
     fn alive(&self) -> u64 {
-        self.workers.iter().filter(|worker| worker.alive).count() as u64
+        self.workers.iter().filter(|worker| worker.alive && !is_built_in(worker)).count() as u64
     }
 }
 

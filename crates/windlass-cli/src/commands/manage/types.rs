@@ -9,7 +9,7 @@ use windlass_api::settings::{TypeBody, TypeSettingsView};
 use crate::commands::manage::named::{Facts, Help, Kind, bad, depths, held};
 use crate::commands::manage::settings::{self, DefaultsArgs, Line, default_lines, line, rate_line};
 use crate::output::table::{Cell, Column};
-use crate::output::text::{or_dash, short_span};
+use crate::output::text::{measured, or_dash};
 
 /// Settings of a type.
 #[derive(Args)]
@@ -68,7 +68,7 @@ impl Kind for TypeFlags {
         let [ready, running, waiting, dead] = depths(&known.depth, known.settings.max_running);
         let hour = &known.rates.last_hour;
         let [median, p95] =
-            [hour.ran.p50, hour.ran.p95].map(|span| or_dash(span.map(|span| short_span(span.0))));
+            [hour.ran.p50, hour.ran.p95].map(|span| or_dash(span.map(|span| measured(span.0))));
         vec![
             known.r#type.to_string().into(),
             ready,

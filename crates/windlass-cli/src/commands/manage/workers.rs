@@ -1,14 +1,27 @@
 //! `windlass workers`: who runs jobs.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use windlass_api::worker::Worker;
 
+use crate::connection::client::ServerClient;
 use crate::connection::connect::ConnectArgs;
 use crate::exit_code::Exit;
 use crate::output::color::Colour;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::ago;
+
+/// The names of the known workers by id; none if the key may not read them.
+pub(crate) async fn names(client: &ServerClient) -> BTreeMap<String, String> {
+    let workers = client.all::<Worker>("workers").await.unwrap_or_default();
+    workers.into_iter().map(|worker| (worker.id.to_string(), worker.name)).collect()
+}
+
+/// Whether a worker is the server's own, which delivers callbacks and alerts and runs no jobs of users. It is listed, but
+/// not counted.
+pub(crate) fn is_built_in(worker: &Worker) -> bool {
+    matches!(worker.queues.as_slice(), [queue] if queue.0.as_str() == windlass::callback::QUEUE)
+}
 
 pub(crate) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let client = connect.client()?;
@@ -34,7 +47,7 @@ pub(crate) async fn workers(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
             worker.name.into(),
             Cell::painted(state, Some(colour)),
             worker.concurrency.to_string().into(),
-            ago(worker.seen_at, client.now()).into(),
+            Cell::when(worker.seen_at, client.now()),
             names(worker.queues.iter().map(ToString::to_string).collect()).into(),
             names(worker.types.iter().map(ToString::to_string).collect()).into(),
         ]);

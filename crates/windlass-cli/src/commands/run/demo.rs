@@ -7,6 +7,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass::maintenance;
 use windlass_server::server::{Options, Server};
+use windlass_server::webhooks::{self, WebhookClient};
 
 use crate::commands::store_args::{Missing, StoreArgs};
 use crate::demo;
@@ -51,8 +52,11 @@ pub(crate) async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         stop.send_replace(true);
     };
     let working = demo::run(&store, over(stopped.clone()));
+    // For alerts that a visitor creates.
+    let targets = store.environment().options.targets.clone();
+    let calling = Box::pin(webhooks::run(store.clone(), WebhookClient::new(targets), over(stopped.clone())));
     let serving = maintenance::run(&store, server.run(over(stopped)));
-    let (worked, (), ()) = tokio::join!(working, serving, greeting);
+    let (worked, (), (), ()) = tokio::join!(working, serving, calling, greeting);
     store.close();
     if args.store.is_none() {
         std::fs::remove_dir_all(&folder)?;

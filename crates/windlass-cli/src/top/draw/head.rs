@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Sparkline;
 use windlass::job::JobState;
 
+use crate::commands::manage::workers::is_built_in;
 use crate::top::app::{Connection, Screen};
 use crate::top::format::{age, columns, count, cut, per_second, several};
 use crate::top::history::{PeriodReading, columns_of};
@@ -148,7 +149,7 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
         None => ("no jobs waiting".to_owned(), theme.faint()),
     });
     if let Some(workers) = &screen.workers {
-        let alive = workers.iter().filter(|worker| worker.alive).count() as u64;
+        let alive = workers.iter().filter(|worker| worker.alive && !is_built_in(worker)).count() as u64;
         let style = if alive == 0 { theme.warning() } else { Style::new() };
         parts.push((several(alive, "worker", "workers"), style));
         let paused = workers.iter().filter(|worker| worker.alive && worker.paused.is_some()).count() as u64;

@@ -18,7 +18,7 @@ use crate::dashboard::pages::overview::moment;
 use crate::dashboard::pages::schedules::calendar::{Day, calendar, own_time};
 use crate::dashboard::pages::schedules::schedule_form::edit_link;
 use crate::dashboard::parts::components::JobLink;
-use crate::dashboard::parts::format::{Moment, count, span};
+use crate::dashboard::parts::format::{Moment, count, local, span, zone_at};
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::{Query, address, segment};
 
@@ -173,7 +173,7 @@ fn timing(timing: &ScheduleSpec) -> String {
     match timing {
         ScheduleSpec::Cron { cron, timezone } => format!("{cron} ({timezone})"),
         ScheduleSpec::Every(every) => format!("every {}", span(*every)),
-        ScheduleSpec::At(at) => format!("once, {at}"),
+        ScheduleSpec::At(at) => format!("once, {} {}", local(*at), zone_at(*at)),
     }
 }
 

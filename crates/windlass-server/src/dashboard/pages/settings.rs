@@ -61,7 +61,7 @@ struct Settings {
     is_admin: bool,
     clock: ClockView,
     /// How long jobs are kept, by final state.
-    retention: Vec<(&'static str, String)>,
+    retention: Vec<(String, String)>,
     version: &'static str,
     node: String,
 }
@@ -102,9 +102,9 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
 }
 
 /// How long jobs are kept, as text.
-fn kept(retention: Retention) -> Vec<(&'static str, String)> {
+fn kept(retention: Retention) -> Vec<(String, String)> {
     let states = JobState::FINAL.into_iter();
-    states.filter_map(|state| Some((state.as_str(), span(retention.of(state)?)))).collect()
+    states.filter_map(|state| Some((state.as_str().replace('_', " "), span(retention.of(state)?)))).collect()
 }
 
 /// The known names.

@@ -83,6 +83,16 @@
       found.push(`contrast ${ratio.toFixed(2)} of ${kind}: ${node.textContent.trim().slice(0, 40)}`);
     }
   });
+  // Fields stay in their place and have their frame, names of tiles fit.
+  document.querySelectorAll(".field > :is(input, select, textarea)").forEach((node) => {
+    if (!isShown(node)) return;
+    const [own, place] = [node.getBoundingClientRect(), node.parentElement.getBoundingClientRect()];
+    if (own.right > place.right + 1 || own.left < place.left - 1) say("wider than its field", node);
+    if (!/checkbox|radio|range/.test(node.type) && parseFloat(getComputedStyle(node).borderRadius) === 0) say("a field without style", node);
+  });
+  document.querySelectorAll(".tile-name").forEach((node) => {
+    if (node.scrollWidth > node.clientWidth + 1) say("too long for its tile", node);
+  });
   if (document.documentElement.scrollWidth > innerWidth) found.push(`wider than the screen: ${document.documentElement.scrollWidth}`);
   return found;
 })()

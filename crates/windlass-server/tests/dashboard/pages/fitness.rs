@@ -145,10 +145,13 @@ async fn the_check_of_fitness_finds_what_is_planted() {
     let plant = "(() => { const field = document.createElement('input'); const button = document.createElement('button'); \
                  const text = document.createElement('p'); text.textContent = 'pale'; text.className = 'pale'; \
                  const sheet = new CSSStyleSheet(); sheet.replaceSync('.pale { color: #ccc; background: #fff }'); \
-                 document.adoptedStyleSheets = [sheet]; document.querySelector('main').append(field, button, text); })()";
+                 document.adoptedStyleSheets = [sheet]; document.querySelector('main').append(field, button, text); \
+                 const name = document.createElement('span'); name.className = 'tile-name'; name.textContent = 'long'.repeat(99); \
+                 const place = document.createElement('label'); place.className = 'field'; const wide = document.createElement('input'); \
+                 wide.type = 'color'; wide.size = 400; place.append('f', wide); document.querySelector('main').append(name, place); })()";
     window.eval(plant).await;
     let found = window.eval(include_str!("access_check.js")).await.to_string();
-    for problem in ["no label", "no name", "contrast"] {
+    for problem in ["no label", "no name", "contrast", "without style", "too long for its tile"] {
         assert!(found.contains(problem), "{problem} in {found}");
     }
     if let Some(axe) = AXE.as_ref() {

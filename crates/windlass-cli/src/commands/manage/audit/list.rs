@@ -1,5 +1,6 @@
 //! Lists of audit records: `windlass audit` lists stored records, `windlass events` also follows new events.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use windlass_api::json::Json;
 use windlass_api::record::RecordView;
 use windlass_api::time::Span;
 
+use crate::commands::manage::workers::names;
 use crate::connection::client::{Call, ServerClient};
 use crate::connection::connect::ConnectArgs;
 use crate::connection::reconnect::ReconnectingStream;
@@ -107,7 +109,7 @@ pub(crate) async fn audit(args: &AuditListArgs) -> anyhow::Result<ExitCode> {
     let call = Call::get(&["audit"]).query_if("since", since).query_if("until", until);
     let call = args.which.query(&client, call).await?;
     let most = if args.all { usize::MAX } else { args.limit };
-    let (count, is_more, _) = kept(&client, call, most, args.connect.json).await?;
+    let (count, is_more, _) = kept(&client, call, most, &Shape::of(&client, args.connect.json).await).await?;
     if !args.connect.json {
         match (count, is_more) {
             (0, _) => output::note("no matching records"),
@@ -118,19 +120,32 @@ pub(crate) async fn audit(args: &AuditListArgs) -> anyhow::Result<ExitCode> {
     Ok(Exit::Done.into())
 }
 
+/// How records are printed.
+struct Shape {
+    is_json: bool,
+    /// Names of workers by id, for people.
+    workers: BTreeMap<String, String>,
+}
+
+impl Shape {
+    async fn of(client: &ServerClient, is_json: bool) -> Shape {
+        Shape { is_json, workers: if is_json { BTreeMap::new() } else { names(client).await } }
+    }
+}
+
 /// Prints stored records page by page. Returns how many were printed, whether there are more, and the number of the last.
 async fn kept(
     client: &ServerClient,
     call: Call,
     most: usize,
-    is_json: bool,
+    shape: &Shape,
 ) -> anyhow::Result<(usize, bool, Option<u64>)> {
     let (mut left, mut cursor, mut count, mut last) = (most, None::<String>, 0, None);
     while left > 0 {
         let page = call.clone().query("limit", left.min(AUDIT_PAGE_RECORDS).to_string());
         let page = client.page(page.query_if("cursor", cursor.as_deref()), "records").await?;
         for record in page.items {
-            last = print(&record, is_json)?.or(last);
+            last = print(&record, shape)?.or(last);
             count += 1;
             left -= 1;
         }
@@ -144,7 +159,7 @@ async fn kept(
 
 pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
-    let is_json = args.connect.json;
+    let shape = Shape::of(&client, args.connect.json).await;
     let call = args.which.query(&client, Call::get(&["events"])).await?;
     let mut last = None;
     // The stream is opened before the stored records are read, so that no event is missed in between.
@@ -152,7 +167,7 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     if !args.follow || args.since.is_some() {
         let since = when(&client, args.since.as_deref().unwrap_or("1h"));
         let call = args.which.query(&client, Call::get(&["audit"]).query("since", since)).await?;
-        let (count, _, at) = kept(&client, call, usize::MAX, is_json).await?;
+        let (count, _, at) = kept(&client, call, usize::MAX, &shape).await?;
         if count == 0 && !args.follow {
             output::note("no events in the last hour; --since goes further back, -f follows new events");
         }
@@ -163,7 +178,7 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
         stream.received(last);
         loop {
             if let Some(event) = stream.next().await? {
-                print(serde_json::from_str(&event.data)?, is_json)?;
+                print(serde_json::from_str(&event.data)?, &shape)?;
             }
         }
     }
@@ -171,10 +186,10 @@ pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints one record as one line, and returns its number. A record that only a newer version can read is printed as JSON.
-fn print(record: &RawValue, is_json: bool) -> anyhow::Result<Option<u64>> {
+fn print(record: &RawValue, shape: &Shape) -> anyhow::Result<Option<u64>> {
     match serde_json::from_str::<RecordView>(record.get()) {
-        Ok(read) if !is_json => {
-            output::line(&line(&read, terminal_width(), Paint::for_data()))?;
+        Ok(read) if !shape.is_json => {
+            output::line(&line(&read, &shape.workers, terminal_width(), Paint::for_data()))?;
             Ok(Some(read.seq))
         }
         read => {
@@ -209,12 +224,18 @@ fn duration(value: &Value) -> Option<Duration> {
     Some(Duration::new(fields.get("secs")?.as_u64()?, nanos))
 }
 
-fn line(record: &RecordView, room: Option<usize>, paint: Paint) -> String {
+fn line(
+    record: &RecordView,
+    workers: &BTreeMap<String, String>,
+    room: Option<usize>,
+    paint: Paint,
+) -> String {
     let context = record.context.as_ref().map(Json::value).unwrap_or_default();
     let fields = context.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
     let context: Vec<String> = fields.map(|(name, value)| format!("{name}={}", plain(value))).collect();
     let job = record.job.as_ref().map_or_else(String::new, ToString::to_string);
-    let rest = format!("{job}  {}  {}", output::escaped(&record.actor.id), context.join(" "));
+    let actor = workers.get(&record.actor.id).unwrap_or(&record.actor.id);
+    let rest = format!("{job}  {}  {}", output::escaped(actor), context.join(" "));
     let rest = room.map_or_else(|| rest.clone(), |room| cut_end(&rest, room.saturating_sub(47).max(10)));
     let colour = match record.severity.as_str() {
         "error" | "critical" => Some(Colour::Bad),

@@ -17,7 +17,7 @@ use crate::error::Failure;
 use crate::exit_code::Exit;
 use crate::output;
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::{counted, moment, or_dash, short_span};
+use crate::output::text::{counted, measured, moment, or_dash, short_span};
 
 /// Which time `stats` shows.
 #[derive(Args)]
@@ -106,7 +106,7 @@ fn table(history: &StatsHistory) -> Table {
 }
 
 fn row(from: String, period: &Period) -> Vec<Cell> {
-    let span = |span: Option<Span>| or_dash(span.map(|span| short_span(span.0)));
+    let span = |span: Option<Span>| or_dash(span.map(|span| measured(span.0)));
     let Period { rates, ready, utilisation, .. } = period;
     vec![
         from.into(),
@@ -166,7 +166,7 @@ mod tests {
             summary(&history),
             "2 completed jobs and 1 failed attempt in 5m; 1 completed job and 0 failed attempts in the time before"
         );
-        let cells = ["2030-01-31 12:00:00", "3", "2", "1", "4", "20ms", "2s", "-", "-", "25 %"];
+        let cells = ["2030-01-31 12:00:00", "3", "2", "1", "4", "20ms", "2.0s", "-", "-", "25 %"];
         let printed = table(&history).render(None, Paint::plain());
         for cell in cells {
             assert!(printed.contains(cell), "{cell}: {printed}");

@@ -8,7 +8,7 @@ use windlass::schedule::ScheduleSpec;
 use windlass::store::documents::schedules::Schedule;
 
 use crate::dashboard::pages::limits;
-use crate::dashboard::parts::format::span;
+use crate::dashboard::parts::format::{from_local, local, span};
 
 /// A day of the calendar.
 pub(in crate::dashboard) struct Day {
@@ -20,22 +20,34 @@ pub(in crate::dashboard) struct Day {
 
 /// A schedule on one day.
 pub(in crate::dashboard) struct Run {
-    /// Time of its first run, in UTC.
+    /// Time of its first run, in the visitor's time zone.
     pub(in crate::dashboard) time: String,
     pub(in crate::dashboard) name: String,
     /// How often it runs, if more than once.
     pub(in crate::dashboard) often: Option<String>,
-    /// The same time in the schedule's time zone, if it is not UTC.
+    /// The same time in the schedule's own time zone, if it is not UTC.
     pub(in crate::dashboard) own_time: Option<String>,
 }
 
 const DAY_MILLIS: i64 = 86_400_000;
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
-/// The next days in UTC, with the runs of each.
+/// The day of a time in the visitor's time zone, counted from 1970-01-01.
+fn day_of(at: Timestamp) -> i64 {
+    let midnight = format!("{}T00:00:00Z", local(at).get(..10).unwrap_or_default());
+    midnight.parse::<Timestamp>().unwrap_or(at).as_millis().div_euclid(DAY_MILLIS)
+}
+
+/// When a day begins in the visitor's time zone.
+fn beginning(day: i64) -> Timestamp {
+    let in_utc = Timestamp::from_millis(day * DAY_MILLIS);
+    from_local(in_utc.to_string().get(..16).unwrap_or_default()).unwrap_or(in_utc)
+}
+
+/// The next days in the visitor's time zone, with the runs of each.
 pub(in crate::dashboard) fn calendar(schedules: &[Arc<Schedule>], now: Timestamp) -> Vec<Day> {
-    let today = now.as_millis().div_euclid(DAY_MILLIS);
-    let begin_of = |day: i64| Timestamp::from_millis((today + day) * DAY_MILLIS);
+    let today = day_of(now);
+    let begin_of = |day: i64| beginning(today + day);
     let mut by_day: Vec<Vec<(Timestamp, &Schedule)>> =
         (0..limits::CALENDAR_DAYS).map(|_| Vec::new()).collect();
     let mut soonest: Vec<(Timestamp, &Schedule)> =
@@ -44,7 +56,7 @@ pub(in crate::dashboard) fn calendar(schedules: &[Arc<Schedule>], now: Timestamp
     for (first, schedule) in soonest.into_iter().take(limits::CALENDAR_SCHEDULES_MAX) {
         let mut next = Some(first.max(begin_of(0)));
         while let Some(run) = next {
-            let day = run.as_millis().div_euclid(DAY_MILLIS) - today;
+            let day = day_of(run) - today;
             let Some(runs) = usize::try_from(day).ok().and_then(|day| by_day.get_mut(day)) else { break };
             runs.push((run, schedule));
             // The last millisecond of the day: a run at midnight belongs to the next day.
@@ -57,9 +69,8 @@ pub(in crate::dashboard) fn calendar(schedules: &[Arc<Schedule>], now: Timestamp
         found.sort_by(|a, b| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
         let more = found.len().saturating_sub(limits::CALENDAR_LINES);
         found.truncate(limits::CALENDAR_LINES);
-        let begins = begin_of(day);
         let weekday = WEEKDAYS[usize::try_from((today + day).rem_euclid(7)).unwrap_or(0)];
-        let date = begins.to_string().get(5..10).unwrap_or_default().to_owned();
+        let date = local(begin_of(day)).get(5..10).unwrap_or_default().to_owned();
         let runs =
             found.into_iter().map(|(first, schedule)| run(schedule, first, begin_of(day + 1))).collect();
         days.push(Day { name: format!("{weekday} {date}"), is_today: day == 0, runs, more });
@@ -81,12 +92,8 @@ fn run(schedule: &Schedule, first: Timestamp, ends: Timestamp) -> Run {
         }
         _ => Some(format!("{}{or_more}×", times - usize::from(!or_more.is_empty()))),
     };
-    Run { time: clock(first), name: schedule.name.to_string(), often, own_time: own_time(schedule, first) }
-}
-
-/// Hours and minutes in UTC.
-fn clock(at: Timestamp) -> String {
-    at.to_string().get(11..16).unwrap_or_default().to_owned()
+    let time = local(first).get(11..16).unwrap_or_default().to_owned();
+    Run { time, name: schedule.name.to_string(), often, own_time: own_time(schedule, first) }
 }
 
 /// A time in the schedule's time zone; None if it is UTC.
@@ -104,6 +111,7 @@ mod tests {
     use windlass::store::documents::schedules::NewSchedule;
 
     use super::*;
+    use crate::dashboard::parts::format::in_zone;
 
     fn schedule(name: &str, timing: ScheduleSpec, now: Timestamp) -> Arc<Schedule> {
         let job = NewJob::new(JobType::new("mail").expect("a type"), Payload::json("{}"));
@@ -150,6 +158,18 @@ mod tests {
         assert_eq!(run_of(6, "twice"), Some(("07:00".into(), "2×".into())));
         let daily = days[1].runs.iter().find(|run| run.name == "daily");
         assert_eq!(daily.and_then(|run| run.own_time.as_deref()), Some("Mon 02:00 Europe/Berlin"));
+    }
+
+    #[tokio::test]
+    async fn days_and_times_are_the_visitor_s() {
+        // In Tokyo it is Monday, 05:20.
+        let at = Timestamp::from_millis(now().as_millis() + 36_000_000);
+        let found = [schedule("daily", cron("0 2 * * *"), at), schedule("often", cron("*/15 * * * *"), at)];
+        let zone = "Asia/Tokyo".parse().expect("a zone");
+        let days = in_zone(Some(zone), async { calendar(&found, at) }).await;
+        let firsts = |day: usize| days[day].runs.iter().map(|run| run.time.as_str()).collect::<Vec<_>>();
+        assert_eq!((days[0].name.as_str(), days[1].name.as_str()), ("Mon 11-16", "Tue 11-17"));
+        assert_eq!((firsts(0), firsts(1)), (vec!["05:30", "10:00"], vec!["00:00", "10:00"]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::error::Invalid;
 use windlass::job::{JobType, NewJob, QueueName, ScheduleName, Tenant};
-use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
+use windlass::schedule::{CatchUp, Overlap, ScheduleSpec, Zone};
 use windlass::store::caller::Permission;
 use windlass::store::documents::schedules::{NewSchedule, Schedule, ScheduleRef};
 use windlass_api::schedule::TimingFields;
@@ -16,8 +16,8 @@ use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::jobs::job::{draft, draft_of};
 use crate::dashboard::pages::jobs::new_job::{job_fields, model, name};
 use crate::dashboard::pages::settings::offered;
-use crate::dashboard::parts::filter::moment;
-use crate::dashboard::parts::format::Moment;
+use crate::dashboard::parts::filter::{moment, shown_locally};
+use crate::dashboard::parts::format::{Moment, from_local, local, zone_at};
 use crate::dashboard::requests::context::{FormContext, PageContext};
 use crate::dashboard::requests::form::{Fields, Query, address, segment};
 use crate::dashboard::requests::job_actions::edited_payload;
@@ -35,7 +35,8 @@ struct Preview {
 /// One run.
 struct PreviewRun {
     at: Moment,
-    utc: String,
+    /// In the visitor's time zone, such as `2030-01-31 12:00 UTC`.
+    local: String,
     /// The same time in the schedule's time zone, if it is not UTC.
     own: Option<String>,
 }
@@ -84,10 +85,7 @@ impl Values {
             cron: timing.cron.unwrap_or_default(),
             timezone: timing.timezone.unwrap_or_default(),
             every: timing.every.map(|span| span.to_string()).unwrap_or_default(),
-            at: timing
-                .at
-                .map(|at| at.0.to_string().get(..16).unwrap_or_default().to_owned())
-                .unwrap_or_default(),
+            at: timing.at.map(|at| shown_locally(&at.0.to_string())).unwrap_or_default(),
             job_type: schedule.job.job_type.to_string(),
             queue: schedule.job.queue.to_string(),
             payload,
@@ -128,7 +126,8 @@ fn choice<T: Copy>(
 
 /// The timing that the fields of a form name.
 fn timing(form: &Fields) -> Result<ScheduleSpec, PageError> {
-    let at = form.get("at").map(|text| moment("at", text)).transpose()?;
+    let at = |text: &str| from_local(text).map_or_else(|| moment("at", text), Ok);
+    let at = form.get("at").map(at).transpose()?;
     let cron = form.text("cron");
     let fields = TimingFields {
         // A time zone without a cron expression is the field's default.
@@ -164,7 +163,7 @@ fn preview(spec: Result<ScheduleSpec, PageError>, now: Timestamp) -> Preview {
         .chain(later)
         .map(|at| PreviewRun {
             at: Moment::new(at, now),
-            utc: at.to_string().get(..16).unwrap_or_default().replace('T', " "),
+            local: format!("{} {}", local(at).get(..16).unwrap_or_default(), zone_at(at)),
             own: own(at),
         })
         .collect();
@@ -189,7 +188,7 @@ pub(in crate::dashboard) async fn new_page(context: PageContext) -> Result<Respo
     let of = model.as_ref().map(|model| &model.job);
     let values = Values {
         cron: "0 2 * * *".to_owned(),
-        timezone: "UTC".to_owned(),
+        timezone: visitor.preferences.zone.as_ref().map_or("UTC", Zone::as_str).to_owned(),
         every: String::new(),
         at: String::new(),
         job_type: of
