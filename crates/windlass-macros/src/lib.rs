@@ -9,53 +9,8 @@ use syn::{Data, DeriveInput};
 
 use attribute::Options;
 
-/// Implements [`Job`](https://docs.rs/windlass/latest/windlass/trait.Job.html) for a type of work.
-///
-/// ```
-/// use serde::{Deserialize, Serialize};
-/// use windlass::{Job, RetryPolicy};
-///
-/// #[derive(Serialize, Deserialize, Job)]
-/// #[job(type = "email.send", output = String, queue = "mail", priority = 80, timeout = "30s")]
-/// #[job(retry = RetryPolicy::backoff().attempts(5))]
-/// struct SendEmail {
-///     to: String,
-/// }
-///
-/// assert_eq!(SendEmail::TYPE, "email.send");
-/// assert_eq!(SendEmail::defaults().queue, Some("mail"));
-/// ```
-///
-/// | option | meaning | if left out |
-/// |---|---|---|
-/// | `type = "email.send"` | the name that is stored with every job | required: renaming the struct must not change it |
-/// | `output = String` | what the handler returns | `()` |
-/// | `queue = "mail"` | the queue | `default` |
-/// | `priority = 80` | 0 to 100, or one of `"critical"`, `"high"`, `"normal"`, `"low"`, `"bulk"` | follows the store's settings |
-/// | `retry = "fixed"` | `"standard"`, `"fixed"`, `"backoff"`, or an expression of type `RetryPolicy` | follows the store's settings |
-/// | `timeout = "1m30s"` | longest duration of one attempt, or an expression of type `Duration` | follows the store's settings |
-///
-/// A submission may override each of them. Names, priorities and durations are checked when the program is compiled:
-///
-/// ```compile_fail
-/// # use serde::{Deserialize, Serialize};
-/// #[derive(Serialize, Deserialize, windlass::Job)]
-/// #[job(type = "email send")] // a name has no spaces
-/// struct SendEmail;
-/// ```
-///
-/// ```compile_fail
-/// # use serde::{Deserialize, Serialize};
-/// #[derive(Serialize, Deserialize, windlass::Job)]
-/// struct SendEmail; // no type
-/// ```
-///
-/// ```compile_fail
-/// # use serde::{Deserialize, Serialize};
-/// #[derive(Serialize, Deserialize, windlass::Job)]
-/// #[job(type = "email.send", priority = 101)]
-/// struct SendEmail;
-/// ```
+// The examples are compiled with the crate `windlass`, which exports the macro.
+#[doc = include_str!("job.md")]
 #[proc_macro_derive(Job, attributes(job))]
 pub fn derive_job(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);

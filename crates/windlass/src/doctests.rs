@@ -1,4 +1,4 @@
-//! The guides for programs that embed the library, and the first example of the README, compiled as doc tests.
+//! The guides for programs that embed the library, the first example of the README and the derive macro's, compiled as doc tests.
 
 #[doc = include_str!("../../../docs/tutorials/embedded.md")]
 struct TutorialEmbedded;
@@ -26,3 +26,6 @@ struct Troubleshooting;
 
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[doc = include_str!("../../windlass-macros/src/job.md")]
+struct DeriveJob;
