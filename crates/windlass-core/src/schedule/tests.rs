@@ -212,6 +212,20 @@ fn missed_runs_are_made_up_for_as_told() {
         assert_eq!(found.runs, hours(runs), "{missed:?}");
         assert_eq!((found.through, found.missed_since), (hours(&[6])[0], Some(hours(&[3])[0])));
     }
+    // One run alone is missed as several are, from the first moment that is too late.
+    for (now, missed, runs) in [
+        ("2027-01-01T03:00:02.001Z", CatchUp::Skip, &[][..]),
+        ("2027-01-01T03:59:59Z", CatchUp::Skip, &[]),
+        ("2027-01-01T03:00:02.001Z", CatchUp::Once, &[3]),
+        ("2027-01-01T03:00:02.001Z", CatchUp::All, &[3]),
+    ] {
+        let found = due(now, missed).unwrap();
+        assert_eq!(
+            (found.runs, found.missed_since),
+            (hours(runs), Some(hours(&[3])[0])),
+            "{now}: {missed:?}"
+        );
+    }
     // The latest is on time, those before it are not.
     for (missed, runs) in [(CatchUp::Skip, &[6][..]), (CatchUp::Once, &[6]), (CatchUp::All, &[3, 4, 5, 6])] {
         assert_eq!(due("2027-01-01T06:00:01Z", missed).unwrap().runs, hours(runs), "{missed:?}");
@@ -259,6 +273,9 @@ proptest! {
         let kept = walked.len().saturating_sub(limits::SCHEDULE_MISSED_MAX);
         prop_assert_eq!(all.map_or_else(Vec::new, |due| due.runs), walked[kept..].to_vec());
         let once = timing.due(start, start, now, CatchUp::Once).map_or_else(Vec::new, |due| due.runs);
-        prop_assert_eq!(once, walked.last().copied().into_iter().collect::<Vec<_>>());
+        prop_assert_eq!(&once, &walked.last().copied().into_iter().collect::<Vec<_>>());
+        let skip = timing.due(start, start, now, CatchUp::Skip).map_or_else(Vec::new, |due| due.runs);
+        let is_late = |run: &Timestamp| now.since(*run) > limits::SCHEDULE_LATE_MAX;
+        prop_assert_eq!(skip, once.into_iter().filter(|run| !is_late(run)).collect::<Vec<_>>());
     }
 }
