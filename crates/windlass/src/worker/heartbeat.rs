@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkerShared;
 use crate::api::Interrupts;
-use crate::clock::WaitLimit;
+use crate::clock::{Stopwatch, WaitLimit};
 use crate::context::CancelReason;
 use crate::error::WorkError;
 use crate::limits;
@@ -62,12 +61,13 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
 /// Returns when the next heartbeat is due: after the worker's interval, or a third of the shortest lease, so that one that
 /// gets lost ends none.
 async fn due(shared: &WorkerShared) {
-    let last = Instant::now();
+    let since_last = Stopwatch::start();
     loop {
         let shortened = shared.running.shortened();
         let lease = shared.running.shortest_lease().unwrap_or(Duration::MAX);
+        let pause = shared.settings.heartbeat_every.min(lease / 3);
         tokio::select! {
-            () = tokio::time::sleep_until(last + shared.settings.heartbeat_every.min(lease / 3)) => return,
+            () = tokio::time::sleep(pause.saturating_sub(since_last.elapsed())) => return,
             () = shortened => {}
         }
     }
