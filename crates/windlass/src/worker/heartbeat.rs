@@ -61,13 +61,13 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
 /// Returns when the next heartbeat is due: after the worker's interval, or a third of the shortest lease, so that one that
 /// gets lost ends none.
 async fn due(shared: &WorkerShared) {
-    let watch = Stopwatch::start();
+    let since_last = Stopwatch::start();
     loop {
         let shortened = shared.running.shortened();
         let lease = shared.running.shortest_lease().unwrap_or(Duration::MAX);
-        let due = shared.settings.heartbeat_every.min(lease / 3);
+        let pause = shared.settings.heartbeat_every.min(lease / 3);
         tokio::select! {
-            () = tokio::time::sleep(due.saturating_sub(watch.elapsed())) => return,
+            () = tokio::time::sleep(pause.saturating_sub(since_last.elapsed())) => return,
             () = shortened => {}
         }
     }

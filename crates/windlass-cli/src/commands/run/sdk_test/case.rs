@@ -157,6 +157,11 @@ impl Case {
             if get(stage, id).await?.job.state.is_final() {
                 break;
             }
+            // A day without heartbeats ends its registration: a slow machine would lose it to every step.
+            let mut wait = Patience::new();
+            while stage.store.config(&Caller::local()).await?.workers.is_empty() {
+                wait.look_again().await?;
+            }
             dev::advance(&stage.store, &stage.clock, DAY, PATIENCE).await?;
         }
         self.check(stage, folder, id).await
