@@ -12,7 +12,7 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
     if let Ok(address) = std::env::var("WINDLASS_TEST_POSTGRES") {
         return Shared { address, _cluster: None };
     }
-    let cluster = Cluster::start(&["-c fsync=off", "-c max_connections=300"]);
+    let cluster = Cluster::start(&["-c fsync=off", "-c full_page_writes=off", "-c max_connections=300"]);
     Shared { address: cluster.address(), _cluster: Some(cluster) }
 });
 

@@ -11,6 +11,7 @@ mod program;
 pub mod receiver;
 mod server;
 mod site;
+mod store_folder;
 mod terminal;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ pub use self::binary::binary;
 pub use self::program::{ServerProcess, store_in, terminate, windlass};
 pub use self::server::InProcessServer;
 pub use self::site::{CommandOutput, Site, run, run_with};
+pub use self::store_folder::store_folder;
 pub use self::terminal::{Terminal, at_terminal};
 
 /// Longer than anything takes that a test waits for, however busy the machine.

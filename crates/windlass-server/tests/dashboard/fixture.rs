@@ -13,7 +13,7 @@ use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 use windlass::store::environment::StoreOptions;
 use windlass_testkit::client::{Request, TestResponse};
-use windlass_testkit::{InProcessServer, store_in};
+use windlass_testkit::{InProcessServer, store_folder, store_in};
 
 /// A server that runs until the test is over.
 pub(super) struct Site {
@@ -26,7 +26,7 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) async fn start() -> Site {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = store_folder();
         let address = store_in(folder.path());
         let opened = tokio::task::spawn_blocking(move || Store::open(&address, StoreOptions::default()));
         let store = opened.await.unwrap().unwrap();

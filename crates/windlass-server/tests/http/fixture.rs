@@ -12,7 +12,7 @@ use windlass::entropy::Entropy;
 use windlass::store::environment::{Environment, StoreOptions};
 use windlass_server::server::Options;
 use windlass_testkit::client::{Request, TestResponse};
-use windlass_testkit::{InProcessServer, cluster, store_in};
+use windlass_testkit::{InProcessServer, cluster, store_folder, store_in};
 
 /// Which engine is behind a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Fixture {
 
     /// The same with options of the server, which listens on a free port.
     pub(crate) async fn served_with(options: StoreOptions, serving: Options) -> Fixture {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = store_folder();
         // 2030-01-01, some time in a working life of the store.
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_893_456_000_000)));
         let environment = Environment::new(clock.clone(), Entropy::seeded(1), options);

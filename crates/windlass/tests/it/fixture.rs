@@ -12,6 +12,9 @@ pub(crate) mod cluster;
 pub(crate) mod faketime;
 pub(crate) mod observed;
 pub(crate) mod pooler;
+#[allow(unreachable_pub, reason = "as above")]
+#[path = "../../../windlass-testkit/src/store_folder.rs"]
+mod store_folder;
 pub(crate) mod workers;
 
 use tempfile::TempDir;
@@ -19,6 +22,8 @@ use windlass::Store;
 use windlass::store::environment::Environment;
 pub(crate) use windlass_conformance::fixture::*;
 use windlass_conformance::{EngineUnderTest, TestStore};
+
+pub(crate) use self::store_folder::store_folder;
 
 /// Which engine a test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +39,7 @@ impl On {
         match self {
             On::Memory => (None, "memory:".to_owned()),
             On::Sqlite => {
-                let files = tempfile::tempdir().expect("a directory for the test");
+                let files = store_folder();
                 let address = format!("sqlite:{}", files.path().join("jobs.db").display());
                 (Some(files), address)
             }

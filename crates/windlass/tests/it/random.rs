@@ -27,7 +27,7 @@ use model::World;
 use operation::{Answer, Operation};
 use rng::Dice;
 
-use crate::fixture::On;
+use crate::fixture::{On, store_folder};
 
 /// Walks by default, and steps in each.
 const SEEDS: u64 = 20;
@@ -128,7 +128,7 @@ fn walk_by(
 
 /// Takes one walk on a new store at this address, of PostgreSQL.
 pub(crate) fn walk_at(address: &str, seed: u64, steps: usize) {
-    let pair = Pair::at(address.to_owned(), engines::folder(), seed);
+    let pair = Pair::at(address.to_owned(), store_folder(), seed);
     walk_with(pair, On::Postgres, seed, steps, Walker::walk);
 }
 

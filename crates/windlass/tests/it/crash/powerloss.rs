@@ -20,20 +20,15 @@ pub(super) use self::life::live;
 use self::recording::Event;
 use super::process::{Process, Role, Task};
 use super::{address, lend_reserve, open_at, verify};
-use crate::fixture::START;
+use crate::fixture::{START, store_folder};
 
 const SEED: u64 = 0x5EED_0023;
 /// Images by default; `WINDLASS_POWERLOSS_IMAGES` says otherwise.
 const IMAGES: usize = 10_000;
 
-/// A folder in memory, where a sync costs nothing: what a sync means is modelled here.
-fn folder() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
-}
-
 /// A folder with a reserve that others may link.
 fn lender() -> TempDir {
-    let lender = folder();
+    let lender = store_folder();
     let (store, _) = open_at(&address(lender.path()), START).unwrap();
     store.close();
     lender
@@ -46,7 +41,7 @@ fn record(lender: &Path) -> (PathBuf, Vec<Event>) {
         let events = read(&path);
         return (path, events);
     }
-    let (place, tools) = (folder(), folder());
+    let (place, tools) = (store_folder(), store_folder());
     lend_reserve(lender, place.path());
     let (library, kept) = (recording::compile(tools.path()), tools.path().join("record"));
     fs::write(&kept, format!("{}\n", place.path().display())).unwrap();
@@ -97,7 +92,7 @@ async fn a_reserve_that_lost_its_space_takes_it_again() {
     let bytes = limits::RESERVE_BYTES;
     // Its name without its length, its length without its space, and a part of both.
     for (length, written) in [(None, 0), (Some(0), 0), (Some(bytes), 0), (Some(bytes), bytes / 3)] {
-        let place = folder();
+        let place = store_folder();
         let reserve = place.path().join("jobs.db-reserve");
         if let Some(length) = length {
             let file = fs::File::create(&reserve).unwrap();

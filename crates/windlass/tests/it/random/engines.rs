@@ -17,7 +17,7 @@ use windlass::store::environment::{Environment, StoreOptions};
 use super::invariants::Steps;
 use super::operation::{Answer, Operation};
 use super::rng::Dice;
-use crate::fixture::{On, START};
+use crate::fixture::{On, START, store_folder};
 use crate::postgres::fleet::{Fleet, NODES};
 use crate::postgres::proxy::{Boundary, COMMIT, Proxy};
 
@@ -25,11 +25,6 @@ use crate::postgres::proxy::{Boundary, COMMIT, Proxy};
 const BREAKS: usize = 15;
 /// More messages than most transactions have.
 const MESSAGES: usize = 30;
-
-/// No power is cut here: where there is a disk in memory, a walk need not wait for a real one.
-pub(super) fn folder() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory for the test")
-}
 
 /// The two stores.
 pub(super) struct Pair {
@@ -48,7 +43,7 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn new(on: On, seed: u64) -> Pair {
-        let files = folder();
+        let files = store_folder();
         let address = match on {
             On::Sqlite => format!("sqlite:{}", files.path().join("jobs.db").display()),
             On::Memory | On::Postgres => on.address().1,
@@ -95,7 +90,7 @@ impl Pair {
             events: None,
             steps: Steps::default(),
             moves: 0,
-            files: folder(),
+            files: store_folder(),
             fleet: Some(fleet),
         }
     }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Mutex;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
 use windlass::store::Store;
 use windlass::store::caller::Caller;
@@ -194,7 +195,7 @@ impl Checker<'_> {
         if self.seen.lock().unwrap().files.get(&key).is_some_and(|found| *found >= acks) {
             return;
         }
-        let place = super::folder();
+        let place = crate::fixture::store_folder();
         for (ending, content) in files {
             if let Some(content) = content {
                 fs::write(place.path().join(format!("jobs.db{ending}")), content).unwrap();
@@ -257,7 +258,7 @@ impl Checker<'_> {
         if !self.seen.lock().unwrap().restored.insert(key) {
             return;
         }
-        let place = super::folder();
+        let place = crate::fixture::store_folder();
         for (name, content) in image {
             fs::write(place.path().join(name), content).unwrap();
         }
@@ -271,8 +272,24 @@ impl Checker<'_> {
     }
 }
 
+/// Disks are gigabytes in all: the default hasher of the standard library, which is not optimised in tests, takes minutes.
+#[derive(Default)]
+struct Digest(Sha256);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let digest = self.0.clone().finalize();
+        let first = digest.first_chunk().expect("a digest has 32 bytes");
+        u64::from_le_bytes(*first)
+    }
+}
+
 fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Digest::default();
     value.hash(&mut hasher);
     hasher.finish()
 }
@@ -285,7 +302,7 @@ fn read(path: &Path) -> (i64, u64) {
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
     let mut tables = database.prepare(sql).unwrap();
     let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Digest::default();
     for table in tables {
         table.hash(&mut hasher);
         let mut statement = database.prepare(&format!("SELECT * FROM \"{table}\"")).unwrap();

@@ -158,18 +158,19 @@ impl Change {
         match self {
             Change::Write { offset, data } => {
                 let end = offset + data.len();
-                content.resize(content.len().max(end), 0);
+                set_length(content, content.len().max(end));
                 content[*offset..end].copy_from_slice(data);
             }
-            Change::Truncate(length) => content.resize(*length, 0),
+            Change::Truncate(length) => set_length(content, *length),
         }
     }
 
     /// The change with its data replaced.
-    fn with(&self, byte: impl FnMut() -> u8) -> Change {
+    fn with(&self, mut fill: impl FnMut(&mut [u8])) -> Change {
         match self {
             Change::Write { offset, data } => {
-                let data = std::iter::repeat_with(byte).take(data.len()).collect();
+                let mut data = vec![0; data.len()];
+                fill(&mut data);
                 Change::Write { offset: *offset, data }
             }
             Change::Truncate(length) => Change::Truncate(*length),
@@ -223,10 +224,16 @@ impl File {
                 kept
             }
             Loss::Sectors => all.iter().flat_map(|change| change.sectors(|| rng.random())).collect(),
-            Loss::Zeros => all.iter().map(|change| change.with(|| 0)).collect(),
-            Loss::Noise => all.iter().map(|change| change.with(|| rng.random())).collect(),
+            Loss::Zeros => all.iter().map(|change| change.with(|_| {})).collect(),
+            Loss::Noise => all.iter().map(|change| change.with(|data| rng.fill(data))).collect(),
         }
     }
+}
+
+/// Like `Vec::resize`, which sets byte by byte in tests.
+fn set_length(content: &mut Vec<u8>, length: usize) {
+    content.truncate(length);
+    content.extend_from_slice(&vec![0; length - content.len()]);
 }
 
 #[cfg(test)]
