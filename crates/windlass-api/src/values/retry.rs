@@ -137,6 +137,8 @@ impl<'de> Visitor<'de> for RetryVisitor {
     }
 
     fn visit_str<E: de::Error>(self, preset: &str) -> Result<Retry, E> {
+        // Refused here, so that the error names this field: there is no `preset` in it.
+        RetryPolicy::preset(preset).map_err(|invalid| E::custom(invalid.problem))?;
         Ok(Retry(RetryFields { preset: Some(preset.to_owned()), ..RetryFields::default() }))
     }
 

@@ -81,7 +81,7 @@ async fn settings_of_a_queue_are_merged_and_null_clears() {
         (json!({"rate": {"count": 1, "per": "0s"}}), "rate.per"),
         (json!({"fair_by": "luck"}), "fair_by"),
         (json!({"audit": "some"}), "audit"),
-        (json!({"retry": "often"}), "retry.preset"),
+        (json!({"retry": "often"}), "retry"),
         (json!({"retry": {"jitter": 2}}), "retry.jitter"),
         (json!({"timeouts": {"lease": "1ms"}}), "timeouts.lease"),
         (json!({"priority": 200}), "priority"),

@@ -280,6 +280,15 @@ async fn an_attempt_parks_until_a_signal_or_a_moment_comes() {
     let fence = t.claim(&worker).await["fence"].clone();
     let bad = t.report(&worker, json!({"id": id, "fence": fence, "outcome": "parked"})).await;
     assert_eq!((&bad["status"], &bad["error"]["details"]["field"]), (&json!("rejected"), &json!("park")));
+    for (park, field) in [
+        (json!({"until": "2030-01-01T01:00:00Z", "timeout": "1h"}), "park.timeout"),
+        (json!({"any": [{"signal": "go"}], "timeout": "1h"}), "park.timeout"),
+        (json!({"group": "children", "step": "signal:go"}), "park.step"),
+    ] {
+        let report = json!({"id": id, "fence": fence, "outcome": "parked", "park": park});
+        let bad = t.report(&worker, report).await;
+        assert_eq!((&bad["status"], &bad["error"]["details"]["field"]), (&json!("rejected"), &json!(field)));
+    }
     let parked =
         json!({"id": id, "fence": fence, "outcome": "parked", "park": {"signal": "go", "timeout": "1h"}});
     assert_eq!(t.report(&worker, parked).await["state"], "waiting");

@@ -1,11 +1,12 @@
 //! A spawning that is refused leaves nothing behind, and the parent running.
 
 use windlass::error::{FieldProblem, SubmitError, WorkError};
-use windlass::job::{GroupStrategy, JobId, JobState, NewJob};
+use windlass::job::{Dependency, GroupStrategy, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
 use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::children::NewGroup;
+use windlass::store::command::children::{NewGroup, SpawnOptions};
+use windlass::store::command::claim::ClaimedJob;
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
@@ -17,6 +18,7 @@ tests!(
     a_stale_hand_spawns_nothing,
     a_threshold_is_between_one_and_the_number_of_children,
     children_that_are_not_allowed_are_refused_together,
+    a_child_that_waits_for_what_waits_for_its_parent_is_refused,
     children_belong_to_their_parents_tenant,
     a_worker_may_spawn_though_it_may_not_submit,
 );
@@ -94,6 +96,44 @@ async fn children_that_are_not_allowed_are_refused_together(t: &Fixture) {
         ));
     }
     assert_eq!(t.picture(family.id()).await, before);
+}
+
+/// Model: dependency-limits, child-groups
+async fn a_child_that_waits_for_what_waits_for_its_parent_is_refused(t: &Fixture) {
+    let family = family(t).await;
+    let after = |id| vec![Dependency::Job(id)];
+    let dependent = t.submit(NewJob { after: after(family.id()), ..child() }).await.id;
+    let last = t.submit(NewJob { after_any: after(dependent), hold: true, ..child() }).await.id;
+    let other = t.submit(NewJob { after_any: vec![Dependency::Job(family.id())], ..child() }).await.id;
+    let free = t.submit(new_job("other")).await.id;
+    let before = t.picture(family.id()).await;
+    let with =
+        |job: NewJob| NewGroup { jobs: vec![child(), job], ..group("all", GroupStrategy::CollectAll, 0) };
+    let refuses = async |parent: &ClaimedJob, id: JobId| {
+        for job in [NewJob { after: after(id), ..child() }, NewJob { after_any: after(id), ..child() }] {
+            let refused = t.store.spawn(&t.me, lease_ref(parent), with(job)).await;
+            let Err(WorkError::Children(error)) = refused else { panic!("{refused:?}") };
+            let SubmitError::Invalid { index, invalid } = *error else { panic!("{error}") };
+            assert_eq!((index, invalid.problem), (1, FieldProblem::Cycle(id.to_string())));
+        }
+    };
+    for id in [family.id(), dependent, last, other] {
+        refuses(&family.parent, id).await;
+    }
+    assert_eq!(t.picture(family.id()).await, before);
+    // What waits for a parent of the parent, which is parked on it, counts as well.
+    t.store
+        .spawn(&t.me, lease_ref(&family.parent), with(NewJob { after: after(free), ..child() }))
+        .await
+        .unwrap();
+    let grandchild = t.claim_one(family.children).await;
+    for id in [family.id(), dependent, last] {
+        refuses(&grandchild, id).await;
+    }
+    // A job that goes on beside the child waits for nothing.
+    let options = SpawnOptions { keeps_running: true, ..SpawnOptions::default() };
+    let beside = with(NewJob { after: after(dependent), ..child() });
+    t.store.spawn_with(&t.me, lease_ref(&grandchild), beside, options).await.unwrap();
 }
 
 /// Model: tenant-isolation

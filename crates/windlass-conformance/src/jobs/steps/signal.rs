@@ -18,6 +18,7 @@ tests!(
     a_wait_that_is_over_leaves_a_timeout,
     a_signal_to_a_suspended_job_is_remembered,
     a_timeout_while_suspended_is_found_at_the_resume,
+    a_signal_after_a_timeout_while_suspended_is_kept,
     a_final_job_and_an_unknown_one_take_no_signal,
     a_thousand_signals_are_kept_and_one_more_is_refused,
     names_and_values_of_signals_have_limits,
@@ -182,6 +183,28 @@ async fn a_timeout_while_suspended_is_found_at_the_resume(t: &Fixture) {
     assert_eq!(t.state(id).await, JobState::Suspended);
     assert_eq!(t.resume(id).await.job.state, JobState::Scheduled);
     assert_eq!(t.checkpoints(id).await, [saved("signal:go", r#"{"timeout":true}"#)]);
+}
+
+/// Model: sleeps-and-signals, resume
+async fn a_signal_after_a_timeout_while_suspended_is_kept(t: &Fixture) {
+    for park in [wait_at_most("go", 20), Park::Any(vec![wait_for("go"), Park::For(secs(20))])] {
+        let (worker, claimed) = t.running(new_job("approval")).await;
+        let id = claimed.job.id;
+        t.park(worker, &claimed, park.clone()).await;
+        t.suspend(id).await;
+        t.advance(secs(60));
+        send(t, id, "go", "1").await;
+        assert_eq!(t.resume(id).await.job.state, JobState::Scheduled);
+        let expected = match park {
+            Park::Any(_) => vec![],
+            _ => vec![saved("signal:go", r#"{"timeout":true}"#)],
+        };
+        assert_eq!(t.checkpoints(id).await, expected);
+        let claimed = t.claim_one(worker).await;
+        assert_eq!(t.park(worker, &claimed, wait_for("go")).await, Finish::Applied(JobState::Scheduled));
+        assert_eq!(t.checkpoints(id).await.last().expect("a checkpoint").1, r#"{"signal":1}"#);
+        t.cancel(id).await;
+    }
 }
 
 /// Model: sleeps-and-signals, refused-changes

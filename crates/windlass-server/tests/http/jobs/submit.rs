@@ -109,7 +109,7 @@ async fn what_is_not_allowed_is_refused_and_named() {
         (json!({"unique_key": long}), "unique_key"),
         (json!({"concurrency_key": long}), "concurrency_key"),
         (json!({"correlation_id": long}), "correlation_id"),
-        (json!({"retry": "never"}), "retry.preset"),
+        (json!({"retry": "never"}), "retry"),
         (json!({"retry": {"preset": "never"}}), "retry.preset"),
         (json!({"retry": {"strategy": "random"}}), "retry.strategy"),
         (json!({"retry": {"jitter": 1.1}}), "retry.jitter"),

@@ -1,6 +1,8 @@
 //! Child groups: a running job spawns children and parks until the group is decided. The children, the group and
 //! the parking are one commit. A job can also go on beside its children, and park on the group later or never.
 
+mod cycle;
+
 use std::borrow::Cow;
 
 use super::attempt_writes::{self, AttemptWrite, LeaseRef};
@@ -8,7 +10,7 @@ use super::effects::audit::RecordActor;
 use super::finish::{self, Park, check_parks, wait_each};
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
 use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
-use crate::job::{ChildGroup, Dependency, GroupDecision, GroupStrategy, JobRecord, NewJob, Wait};
+use crate::job::{ChildGroup, GroupDecision, GroupStrategy, JobRecord, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::schema_checks::SchemaChecks;
@@ -79,7 +81,6 @@ pub(crate) fn spawn(
     let parent = tx.in_hand(caller, lease)?;
     let parent = tx.started(parent);
     check_tenant(&parent, &group.jobs)?;
-    check_parent(&parent, &group.jobs)?;
     attempt_writes::check_room(tx, &parent, writes)?;
     let others = wait_each(tx, &parent, "beside", &options.parks)??;
     let known = find_groups(tx, &parent)?.into_iter().find(|(_, known)| known.name == group.name);
@@ -93,6 +94,8 @@ pub(crate) fn spawn(
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
         return Err(Invalid::new("groups", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
+    let parks_on_it_alone = !options.keeps_running && options.parks.is_empty();
+    cycle::check(tx, &parent, &group.jobs, parks_on_it_alone)?;
     let spawning = Spawning { seq: parent.seq, id: parent.id, group: number };
     let as_parent = Caller { tenant: Some(parent.lane.tenant.clone()), ..caller.clone() };
     let jobs = in_trace_of(tx, &parent, &group.jobs)?;
@@ -169,17 +172,6 @@ fn check_tenant(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
     if let Some(index) = jobs.iter().position(is_foreign) {
         let problem = FieldProblem::Contradiction("children belong to the tenant of their parent".into());
         return Err(refusal(index, "tenant", problem));
-    }
-    Ok(())
-}
-
-/// Refuses a child that depends on its own parent: each would wait for the other forever.
-fn check_parent(parent: &JobRecord, jobs: &[NewJob]) -> Result<(), WorkError> {
-    let is_parent = |dependency: &Dependency| *dependency == Dependency::Job(parent.id);
-    for (index, job) in jobs.iter().enumerate() {
-        if job.after.iter().chain(&job.after_any).any(is_parent) {
-            return Err(refusal(index, "after", FieldProblem::Cycle(parent.id.to_string())));
-        }
     }
     Ok(())
 }

@@ -125,6 +125,10 @@ impl TryFrom<ParkBody> for Park {
     type Error = Invalid;
 
     fn try_from(body: ParkBody) -> Result<Park, Invalid> {
+        let of_signals = [("park.timeout", body.timeout.is_some()), ("park.step", body.step.is_some())];
+        if let Some((field, _)) = of_signals.iter().find(|(_, is_given)| *is_given && body.signal.is_none()) {
+            return Err(invalid(field, "belongs to a `signal`"));
+        }
         if let Some(any) = body.any {
             let is_alone =
                 body.until.is_none() && body.r#for.is_none() && body.signal.is_none() && body.group.is_none();

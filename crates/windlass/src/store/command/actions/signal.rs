@@ -62,6 +62,10 @@ impl WriteTx<'_> {
         if !matches!(job.state, JobState::Waiting | JobState::Suspended) {
             return Ok(());
         }
+        // A wait that ended while the job was suspended ended without the signal, which is kept for the next one.
+        if wait.until().is_some_and(|until| until < self.now) {
+            return Ok(());
+        }
         let mut oldest: Option<(JobData, &str)> = None;
         for wait in wait.each() {
             let Wait::Signal { name, step, .. } = wait else { continue };
