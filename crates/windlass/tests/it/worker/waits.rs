@@ -147,9 +147,10 @@ async fn listening(_: Greet, cx: Cx) -> anyhow::Result<String> {
 /// Model: lifetime, sleeps-and-signals. What is left of the lifetime counts, also for a worker behind a server.
 async fn a_sleep_or_a_timeout_longer_than_the_lifetime_is_refused(t: &TestClient) {
     let handler = |job: Greet, cx: Cx| async move {
-        match job.name.parse() {
-            Ok(days) => cx.sleep(DAY * days).await?,
-            Err(_) => drop(cx.wait_signal::<bool>("paid", Some(DAY * 30)).await?),
+        if let Ok(days) = job.name.parse() {
+            cx.sleep(DAY * days).await?;
+        } else {
+            cx.wait_signal::<bool>("paid", Some(DAY * 30)).await?;
         }
         anyhow::Ok("later".to_owned())
     };

@@ -244,7 +244,7 @@ enum Either {
 /// A value of which JSON has less than Rust.
 #[derive(Debug, Serialize, Deserialize)]
 struct Shape {
-    nested: Option<Option<u8>>,
+    nothing: Option<()>,
     outcome: Result<u8, String>,
     by_number: BTreeMap<i64, f32>,
     #[serde(skip)]
@@ -253,7 +253,7 @@ struct Shape {
 
 fn shape() -> Shape {
     Shape {
-        nested: Some(None),
+        nothing: Some(()),
         outcome: Err("x".into()),
         by_number: [(-1, 0.1), (2, f32::MAX)].into(),
         skipped: 7,
@@ -279,21 +279,19 @@ async fn shapes(cx: &Cx) -> anyhow::Result<String> {
 }
 
 /// What a handler sees of the errors of steps.
-async fn errors(cx: &Cx) -> String {
+async fn errors(cx: &Cx) -> [String; 3] {
     let long = "é".repeat(5_000);
     let permanent = Failure::permanent("no", long.clone());
     let temporary = Failure::retry_after(secs(7), long.clone());
-    let mut seen = String::new();
-    for (name, failure) in [("permanent", permanent), ("temporary", temporary)] {
-        let error =
-            cx.step(name, async { Err::<(), _>(anyhow::Error::from(failure).context("outer")) }).await;
-        seen += &format!(
-            "{:?} ",
-            error.map_err(|error| error.downcast::<Failure>().map_err(|other| other.to_string()))
-        );
-    }
-    let error = cx.step("plain", async { Err::<(), _>(anyhow::anyhow!(long).context("outer")) }).await;
-    seen + &format!("{:?}", error.map_err(|error| (format!("{error}"), format!("{error:#}"))))
+    let [permanent, temporary] =
+        [permanent, temporary].map(|failure| anyhow::Error::from(failure).context("outer"));
+    let permanent = cx.step("permanent", async { Err::<(), _>(permanent) }).await;
+    let temporary = cx.step("temporary", async { Err::<(), _>(temporary) }).await;
+    let plain = cx.step("plain", async { Err::<(), _>(anyhow::anyhow!(long).context("outer")) }).await;
+    [permanent, temporary, plain].map(|outcome| {
+        let error = outcome.expect_err("the step fails");
+        format!("{error} {error:#} {:?}", error.downcast_ref::<Failure>())
+    })
 }
 
 /// Model: steps
