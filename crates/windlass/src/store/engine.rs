@@ -48,7 +48,8 @@
 //!   connection has committed in between; it should not change for the connection's own commits, which the cache has
 //!   followed. An engine with one connection returns a constant; an engine that cannot tell returns a new number each
 //!   time, and is slow but right. Running jobs are kept if the engine can tell which of them others have changed
-//!   ([`Caches::changed_by_others`]).
+//!   ([`Caches::changed_by_others`]), and where lanes begin if it can tell to which of them others have added jobs
+//!   ([`Caches::added_by_others`]).
 //!
 //! After a commit that failed the engine clears the cache ([`group_commit::run`] does it for errors of tasks).
 

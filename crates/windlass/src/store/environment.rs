@@ -47,11 +47,16 @@ pub struct StoreOptions {
     pub cascade_jobs_per_commit: usize,
     /// Jobs of lower priorities that a claim compares where jobs age; see [`limits::AGING_HEADS_PER_CLAIM`].
     pub aging_heads_per_claim: usize,
+    /// Lanes that a claim reads without comparing where they begin.
+    pub lanes_read_at_once: usize,
     /// When a SQLite file is checked for damage.
     pub file_check: FileCheck,
     /// The API key for a server; used instead of one in the address or in `WINDLASS_KEY`. Ignored by stores in this process.
     pub key: Option<KeySecret>,
 }
+
+/// So many lanes are read at once unless said otherwise: that costs one query less than comparing where they begin.
+const LANES_READ_AT_ONCE: usize = 64;
 
 /// How tickets are signed and verified.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +89,7 @@ impl Default for StoreOptions {
             tickets_trusted: Vec::new(),
             cascade_jobs_per_commit: limits::CASCADE_JOBS_PER_COMMIT,
             aging_heads_per_claim: limits::AGING_HEADS_PER_CLAIM,
+            lanes_read_at_once: LANES_READ_AT_ONCE,
             file_check: FileCheck::default(),
             key: None,
         }

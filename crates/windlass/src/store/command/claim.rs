@@ -6,6 +6,7 @@ mod candidates;
 mod capacity;
 mod concurrency;
 mod fairness;
+mod lane_heads;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::Ticket;
 pub(in crate::store) use aging::{AgingHeads, AgingTurns};
 use candidates::Search;
+pub(in crate::store) use lane_heads::LaneHeads;
 
 /// A worker's claim request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,9 @@
 //! What the store may go on believing between two commits of one connection.
 
-use crate::job::Seq;
+use std::sync::Arc;
+
+use crate::job::{Lane, Seq};
+use crate::store::engine::ClaimOrder;
 
 /// Keeps the caches of a connection right beside others. See [the contract](super#caches-and-the-two-numbers-that-keep-them-right).
 pub trait Caches {
@@ -10,6 +13,11 @@ pub trait Caches {
     /// The jobs that other connections have changed since this was last asked, of those that this one has stored as running;
     /// there may be more. `None` if any may have changed.
     fn changed_by_others(&mut self) -> Option<Vec<Seq>> {
+        None
+    }
+    /// The lanes to which other connections have added claimable jobs since this was last asked, each with a position at or
+    /// before the first of them; there may be more lanes. `None` if they may have added any.
+    fn added_by_others(&mut self) -> Option<Vec<(Arc<Lane>, ClaimOrder)>> {
         None
     }
 }

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Tenant, WorkerId, acts_at};
-use crate::store::command::claim::{AgingHeads, AgingTurns};
+use crate::store::command::claim::{AgingHeads, AgingTurns, LaneHeads};
 use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::config::Config;
 use crate::store::documents::liveness::Liveness;
@@ -39,6 +39,8 @@ pub struct ConnectionCache {
     pub(in crate::store) aging_turns: AgingTurns,
     /// Where the priorities of lanes whose jobs age begin.
     pub(in crate::store) aging_heads: AgingHeads,
+    /// Where other lanes begin.
+    pub(in crate::store) lane_heads: LaneHeads,
     /// Statistics of the current minute.
     pub rates: Rates,
 }
@@ -169,7 +171,16 @@ impl ConnectionCache {
         self.is_shared = self.running.generation != generation;
         if self.is_shared {
             self.running.refresh(generation, db.changed_by_others());
+            let heads = (std::mem::take(&mut self.aging_heads), std::mem::take(&mut self.lane_heads));
             self.outdate_counters();
+            if let Some(added) = db.added_by_others() {
+                (self.aging_heads, self.lane_heads) = heads;
+                for (lane, first) in added {
+                    // It says nothing about the other priorities.
+                    self.aging_heads.forget(&lane);
+                    self.lane_heads.added(&lane, first);
+                }
+            }
         }
     }
 
@@ -183,6 +194,7 @@ impl ConnectionCache {
         self.tallies = UsageCache::default();
         self.liveness.outdate();
         self.aging_heads.clear();
+        self.lane_heads.clear();
         self.quiet_until = None;
     }
 
@@ -208,9 +220,15 @@ impl ConnectionCache {
         self.running.jobs.get(self.running.seqs.get(&id)?)
     }
 
+    /// Registers a job that was just stored, if it may be claimed.
+    pub fn added(&mut self, job: &JobRecord) {
+        self.aging_heads.stored(job);
+        self.lane_heads.stored(job);
+    }
+
     /// Caches a job as it was just stored, if it runs or may be claimed.
     pub fn stored(&mut self, job: &JobRecord) {
-        self.aging_heads.stored(job);
+        self.added(job);
         let running = &mut self.running;
         if job.state == JobState::Running {
             if running.jobs.len() >= RUNNING_REMEMBERED_MAX {

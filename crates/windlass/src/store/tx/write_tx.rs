@@ -23,7 +23,7 @@ use crate::audit::Record;
 use crate::clock::{Grace, Timestamp};
 use crate::error::StoreError;
 use crate::job::{JobId, JobMetadata, JobRecord, JobState, Lane, Seq, Spec, Tenant};
-use crate::store::command::claim::{AgingHeads, AgingTurns};
+use crate::store::command::claim::{AgingHeads, AgingTurns, LaneHeads};
 use crate::store::command::generation::LeaseSweep;
 use crate::store::documents::cascade::{self, Budget};
 use crate::store::documents::config::Config;
@@ -312,6 +312,11 @@ impl<'a> WriteTx<'a> {
         &mut self.cache.aging_heads
     }
 
+    /// Where other lanes begin, as far as changes are flushed.
+    pub(in crate::store) fn lane_heads(&mut self) -> &mut LaneHeads {
+        &mut self.cache.lane_heads
+    }
+
     /// The first of `count` new sequence numbers.
     pub fn allocate(&mut self, count: usize) -> EngineResult<Seq> {
         self.raw(|db| db.allocate(count))
@@ -400,7 +405,7 @@ impl<'a> WriteTx<'a> {
             }
             self.db.insert(&rows)?;
             for row in &rows {
-                self.cache.aging_heads.stored(&row.job);
+                self.cache.added(&row.job);
             }
         }
         if !self.dirty.is_empty() {

@@ -79,8 +79,9 @@ impl Pair {
     pub(super) fn of_nodes(seed: u64) -> Pair {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
         let memory = open("memory:", &clock, Entropy::seeded(seed), seed);
-        let fleet =
-            Fleet::start_with(seed.is_multiple_of(2), || environment(&clock, Entropy::seeded(seed), seed));
+        let fleet = Fleet::start_with(seed.is_multiple_of(2), || {
+            environment(&clock, Entropy::seeded(seed), seed, false)
+        });
         Pair {
             memory,
             durable: fleet.nodes[0].clone(),
@@ -207,13 +208,16 @@ impl Pair {
 }
 
 fn open(address: &str, clock: &Arc<ManualClock>, entropy: Entropy, seed: u64) -> Store {
-    Store::open_in(address, environment(clock, entropy, seed)).expect("the store opens")
+    Store::open_in(address, environment(clock, entropy, seed, address == "memory:")).expect("the store opens")
 }
 
-fn environment(clock: &Arc<ManualClock>, entropy: Entropy, seed: u64) -> Environment {
+fn environment(clock: &Arc<ManualClock>, entropy: Entropy, seed: u64, is_memory: bool) -> Environment {
     // In most walks nearly every consequence is left to a later commit.
     let cascade_jobs_per_commit =
         [limits::CASCADE_JOBS_PER_COMMIT, 1, 2, 5][usize::try_from(seed % 4).unwrap()];
     let options = StoreOptions { payload_bytes_max: 64, cascade_jobs_per_commit, ..StoreOptions::default() };
+    // In most walks a database reads as few lanes as it can, and memory always reads all of them.
+    let lanes_read_at_once = if is_memory || seed.is_multiple_of(3) { options.lanes_read_at_once } else { 1 };
+    let options = StoreOptions { lanes_read_at_once, ..options };
     Environment::new(clock.clone(), entropy, options)
 }

@@ -67,6 +67,7 @@ impl AgingLane {
             jobs: jobs.into_iter(),
             last: Some(last),
             is_drained: false,
+            unread: None,
             slots: self.slots.clone(),
             fair: self.fair,
         }

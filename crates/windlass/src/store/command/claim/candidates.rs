@@ -37,6 +37,8 @@ pub(super) struct LaneScan {
     pub(super) jobs: std::vec::IntoIter<JobRecord>,
     pub(super) last: Option<ClaimOrder>,
     pub(super) is_drained: bool,
+    /// A position at or before its first job, if nothing of it was read yet.
+    pub(super) unread: Option<ClaimOrder>,
     /// The capacity slots it needs.
     pub(super) slots: Vec<usize>,
     /// The fair queue it belongs to.
@@ -62,7 +64,7 @@ enum Candidate {
 pub(super) struct Search {
     pub(super) scans: Vec<LaneScan>,
     pub(super) aging: Vec<AgingLane>,
-    fair: Vec<FairQueue>,
+    pub(super) fair: Vec<FairQueue>,
     heads: BinaryHeap<Reverse<(ClaimOrder, Candidate)>>,
     capacity: Capacity,
     keys: Keys,
@@ -115,9 +117,9 @@ impl Search {
         let lanes = search.scans.len() + search.aging.len();
         let share = 2 * request.limit.div_ceil(lanes.max(1));
         let each = if lanes == 1 { request.limit + 1 } else { share.max(READ_AHEAD_MIN) };
-        let plain: Vec<usize> = (0..search.scans.len()).collect();
-        search.read_ahead(tx, &plain, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
-        search.compare_aging(tx, request.limit.clamp(1, limits::CLAIM_JOBS_MAX))?;
+        let wanted = request.limit.clamp(1, limits::CLAIM_JOBS_MAX);
+        search.read_plain(tx, wanted, each.clamp(1, limits::CLAIM_JOBS_MAX + 1))?;
+        search.compare_aging(tx, wanted)?;
         let scans = (0..search.scans.len()).map(Source::Scan);
         for source in scans.chain((0..search.aging.len()).map(Source::Lane)) {
             search.push_head(source);
@@ -153,8 +155,8 @@ impl Search {
                 continue;
             }
             let jobs = Vec::new().into_iter();
-            let (rank, last, is_drained) = (None, None, false);
-            self.scans.push(LaneScan { lane, rank, aging, jobs, last, is_drained, slots, fair });
+            let (rank, last, is_drained, unread) = (None, None, false, None);
+            self.scans.push(LaneScan { lane, rank, aging, jobs, last, is_drained, unread, slots, fair });
         }
         Ok(())
     }
@@ -227,10 +229,10 @@ impl Search {
         (2 * wanted / scans.max(1)).clamp(2, READ_AHEAD)
     }
 
-    /// The position of a scan's head, with aging applied; `None` if it has no job left.
+    /// The position of a scan's head, with aging applied, or its lower bound; `None` if it has no job left.
     pub(super) fn place(&self, at: usize) -> Option<ClaimOrder> {
         let scan = &self.scans[at];
-        let place = scan.jobs.as_slice().first().map(ClaimOrder::of)?;
+        let place = scan.unread.or_else(|| scan.jobs.as_slice().first().map(ClaimOrder::of))?;
         Some(scan.aging.map_or(place, |every| place.aged(every, self.now)))
     }
 
@@ -248,15 +250,33 @@ impl Search {
         places.into_iter().map(|place| place.seq).collect()
     }
 
+    /// Whether the position of a source is only a lower bound.
+    pub(super) fn is_bound(&self, source: Source) -> bool {
+        match source {
+            Source::Scan(at) => self.scans[at].unread.is_some(),
+            Source::Lane(_) => true,
+        }
+    }
+
+    fn lane(&self, source: Source) -> &Arc<Lane> {
+        match source {
+            Source::Scan(at) => &self.scans[at].lane,
+            Source::Lane(at) => &self.aging[at].lane,
+        }
+    }
+
     /// Inserts the head of a source into the order.
     pub(super) fn push_head(&mut self, source: Source) {
-        let (place, lane, fair) = match source {
-            Source::Scan(at) => (self.place(at), &self.scans[at].lane, self.scans[at].fair),
-            Source::Lane(at) => (self.aging[at].place(), &self.aging[at].lane, self.aging[at].fair),
+        let (place, fair) = match source {
+            Source::Scan(at) => (self.place(at), self.scans[at].fair),
+            Source::Lane(at) => (self.aging[at].place(), self.aging[at].fair),
         };
         let Some(place) = place else { return };
         match fair {
-            Some(fair) => self.fair[fair].push(&lane.tenant, place, source),
+            Some(fair) => {
+                let tenant = self.lane(source).tenant.clone();
+                self.fair[fair].push(&tenant, place, source);
+            }
             None => self.heads.push(Reverse((place, Candidate::Own(source)))),
         }
     }
@@ -279,6 +299,12 @@ impl Search {
                 },
             };
             let found = match source {
+                Source::Scan(at) if self.is_bound(source) => {
+                    if self.capacity.has_capacity(&self.scans[at].slots) {
+                        self.read_next_lanes(tx, at, wanted)?;
+                    }
+                    None
+                }
                 Source::Scan(at) => self.next_of(tx, at, wanted)?,
                 Source::Lane(at) => {
                     // Its first job may be behind the bound, or gone: it takes its place once it is read.
@@ -306,12 +332,26 @@ impl Search {
         Ok(None)
     }
 
+    /// Removes the lanes that come next, up to `max`, as long as they are not read yet.
+    pub(super) fn pop_unread(&mut self, max: usize) -> Vec<usize> {
+        let mut lanes = Vec::new();
+        while lanes.len() < max
+            && let Some(Reverse((_, Candidate::Own(Source::Scan(at))))) = self.heads.peek()
+            && self.is_bound(Source::Scan(*at))
+        {
+            lanes.push(*at);
+            self.heads.pop();
+        }
+        lanes
+    }
+
     /// Removes the head of a fair queue whose turn it is; or its first one, if that is only a lower bound, because the
     /// queue's position among others follows from it.
     fn pop_fair(&mut self, fair: usize, config: &Config) -> Option<(Source, u8)> {
         match self.fair[fair].first() {
-            Some((place, source @ Source::Lane(at))) => {
-                self.fair[fair].remove(&self.aging[at].lane.tenant, place, source);
+            Some((place, source)) if self.is_bound(source) => {
+                let tenant = self.lane(source).tenant.clone();
+                self.fair[fair].remove(&tenant, place, source);
                 Some((source, place.rank))
             }
             _ => self.fair[fair].pop(config),

@@ -78,6 +78,17 @@ impl FairQueue {
         self.first().map(|(place, _)| place)
     }
 
+    /// The heads that will probably be next: those of up to `max` tenants in turn, and as many in their order.
+    pub(super) fn upcoming(&self, max: usize) -> LaneHeads {
+        let Some((rank, tenants)) = self.heads.iter().next() else { return LaneHeads::new() };
+        let turn = self.turns.get(rank).map(|turn| &turn.tenant);
+        let from = turn.map_or(Bound::Unbounded, Bound::Included);
+        let later = tenants.range::<Tenant, _>((from, Bound::Unbounded));
+        let earlier = turn.map(|turn| tenants.range::<Tenant, _>((Bound::Unbounded, Bound::Excluded(turn))));
+        let in_turn = later.chain(earlier.into_iter().flatten()).filter_map(|(_, heads)| heads.first());
+        in_turn.take(max).chain(self.all.iter().take(max)).copied().collect()
+    }
+
     /// Removes the head whose turn it is; returns its source and the rank.
     pub(super) fn pop(&mut self, config: &Config) -> Option<(Source, u8)> {
         let (rank, tenants) = self.heads.iter().next()?;

@@ -40,6 +40,7 @@ const ARE_THERE: &str = "SELECT EXISTS (SELECT 1 FROM @.appends a WHERE a.n = u.
      OR EXISTS (SELECT 1 FROM @.commits c WHERE c.n > u.since AND u.nonce = ANY(c.absorbed)), \
      EXISTS (SELECT 1 FROM @.commits c WHERE c.n = u.since) \
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY u(n, nonce, since, place) ORDER BY u.place";
+const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 const HAS_COMMIT: &str = "SELECT EXISTS (SELECT 1 FROM @.commits WHERE n = $1 AND nonce = $2)";
 
 /// What a connection knows about appended jobs.
@@ -285,13 +286,14 @@ impl Tables {
     }
 
     /// Stores appended jobs; returns the last commit and their place, or `None` if the configuration is another one by
-    /// now, or the database another one. `last` is what this connection appended before.
+    /// now, or the database another one. `last` is what this connection appended before. With a notification, which is a
+    /// channel and a message, others receive that once the jobs are on disk, or if they are refused.
     pub(super) fn append(
         &mut self,
         known: KnownCommit,
         last: Option<Answered>,
         nonce: i64,
-        body: &[u8],
+        (body, notification): (&[u8], Option<(String, String)>),
     ) -> EngineResult<Option<(KnownCommit, i64)>> {
         let values = vec![
             known.number.into(),
@@ -304,7 +306,18 @@ impl Tables {
             Parameter::Number(last.map(|last| last.nonce)),
             Parameter::Number(last.map(|last| last.since.number)),
         ];
-        let rows = self.link.fetch(APPEND, values)?;
+        let rows = match notification {
+            None => self.link.fetch(APPEND, values)?,
+            Some((channel, message)) => {
+                // One message, and one transaction.
+                self.link.send_plain("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+                let notify = vec![channel.as_str().into(), message.as_str().into()];
+                let asked = self.link.ask(vec![(APPEND, values), (NOTIFY, notify)])?;
+                self.link.send_plain("COMMIT");
+                let mut answers = self.link.answers(asked)?;
+                answers.swap_remove(0)
+            }
+        };
         let Some(row) = rows.first() else { return Ok(None) };
         let Some(number) = get::<Option<i64>>(row, 0)? else { return Ok(None) };
         Ok(Some((KnownCommit { number, nonce: get(row, 1)?, at: get(row, 2)? }, get(row, 3)?)))

@@ -11,7 +11,9 @@ use std::time::Duration;
 use tokio_postgres::{AsyncMessage, Client, Error};
 
 use super::connection::address::Address;
-use super::notifications::{ENDS, EVERYTHING, INTERRUPTS, Notifications, OUTPUT, Pace, Received, Sent, WORK};
+use super::notifications::{
+    Announcer, ENDS, EVERYTHING, INTERRUPTS, Notifications, OUTPUT, Pace, Received, Sent, WORK,
+};
 use super::sql_submit::Inbox;
 use crate::clock::Stopwatch;
 use crate::limits;
@@ -129,6 +131,7 @@ impl ChangeListener {
             receiving.end();
         });
         let ended = self.listen(&client, &received).await;
+        self.notifications.know(None);
         driver.abort();
         ended.unwrap_or_else(|error| {
             tracing::debug!(%error, "the change listener lost its connection");
@@ -157,6 +160,8 @@ impl ChangeListener {
         let (notifications, env) = (self.notifications.clone(), self.env.clone());
         let (mut pace, mut last) = (Pace::default(), None::<Stopwatch>);
         loop {
+            let is_heard = self.address.is_notifying && !self.is_alone && !self.is_untold;
+            notifications.know(is_heard.then(|| self.announcer()));
             // Meanwhile the notifications of others are received.
             let pause = last.map_or(Duration::ZERO, |last| pace.interval().saturating_sub(last.elapsed()));
             let due = async {
@@ -226,18 +231,20 @@ impl ChangeListener {
         }
         // A notification is not worth a disk write: a node that misses it polls. Set for this transaction alone: on a
         // pooler's connection, others would commit later.
+        let message = self.announcer().message(announcement.kinds | self.withheld, announcement.commit);
         let sql = format!(
-            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{}:{}:{}:{}')",
-            self.address.channel(),
-            self.node,
-            announcement.kinds | self.withheld,
-            announcement.commit,
-            u8::from(self.is_waiting)
+            "SELECT set_config('synchronous_commit', 'off', true), pg_notify('{}', '{message}')",
+            self.address.channel()
         );
+        notifications.announced();
         client.batch_execute(&sql).await?;
         (self.is_untold, self.withheld) = (false, 0);
         announcement.done();
         Ok(())
+    }
+
+    fn announcer(&self) -> Announcer {
+        Announcer { node: self.node, is_waiting: self.is_waiting }
     }
 
     fn receive(&mut self, announced: Sent) {

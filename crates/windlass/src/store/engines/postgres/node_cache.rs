@@ -143,19 +143,28 @@ const NOWHERE: ClaimPosition = (i64::MAX, i64::MAX, i64::MAX);
 /// Before every position.
 pub(super) const FRONT: ClaimPosition = (-1, 0, 0);
 /// Maximum number of lanes whose front one commit lists; with more of them other nodes read for themselves.
-const LOWERED_MAX: usize = 64;
+const LOWERED_MAX: usize = 1_024;
 
 /// The first possible position in each lane of `ready`.
 #[derive(Default)]
 pub(super) struct ClaimBounds {
     floors: FxHashMap<i64, ClaimPosition>,
     lowered: FxHashMap<i64, ClaimPosition>,
+    /// The additions of other nodes.
+    foreign: FxHashMap<i64, ClaimPosition>,
+    is_foreign_unknown: bool,
 }
 
 impl ClaimBounds {
-    /// Clears everything.
+    /// Clears everything, also what other nodes have added.
     pub(super) fn clear(&mut self) {
-        *self = ClaimBounds::default();
+        *self = ClaimBounds { is_foreign_unknown: true, ..ClaimBounds::default() };
+    }
+
+    /// The first position that other nodes have added to each lane since this was last asked; `None` if that is unknown.
+    pub(super) fn take_foreign(&mut self) -> Option<FxHashMap<i64, ClaimPosition>> {
+        let foreign = std::mem::take(&mut self.foreign);
+        (!std::mem::take(&mut self.is_foreign_unknown)).then_some(foreign)
     }
 
     /// The position after which to read a lane.
@@ -203,7 +212,14 @@ impl ClaimBounds {
             return self.clear();
         }
         for [lane, rank, at, seq] in numbers.as_chunks().0 {
-            self.lower(*lane, (*rank, *at, *seq));
+            let spot = (*rank, *at, *seq);
+            self.lower(*lane, spot);
+            let first = self.foreign.entry(*lane).or_insert(spot);
+            *first = spot.min(*first);
+        }
+        if self.foreign.len() > FOREIGN_MAX {
+            self.foreign.clear();
+            self.is_foreign_unknown = true;
         }
     }
 }
@@ -260,9 +276,17 @@ mod tests {
     #[test]
     fn too_much_to_list_makes_others_look_again() {
         let (mut one, mut other) = (ClaimBounds::default(), ClaimBounds::default());
-        (0..100).for_each(|lane| one.added(lane, (50, 10, 3)));
+        let most = i64::try_from(LOWERED_MAX).unwrap();
+        (0..=most).for_each(|lane| one.added(lane, (50, 10, 3)));
         other.found(7, None);
         other.apply_commit(one.take_lowered().as_deref());
         assert_eq!(other.before(7), FRONT);
+        assert_eq!(other.take_foreign(), None);
+        (0..most).for_each(|lane| one.added(lane, (50, 10, 3)));
+        one.added(7, (40, 20, 4));
+        other.apply_commit(one.take_lowered().as_deref());
+        let added = other.take_foreign().unwrap();
+        assert_eq!((added.len(), added[&7], added[&8]), (LOWERED_MAX, (40, 20, 4), (50, 10, 3)));
+        assert_eq!(other.take_foreign(), Some(FxHashMap::default()));
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Stopwatch;
 use crate::limits;
 use crate::store::tx::write_tx::Effects;
 
@@ -31,19 +32,74 @@ pub(super) struct Notifications {
     commit: AtomicI64,
     arrived: Notify,
     closing: CancellationToken,
+    audience: Mutex<Audience>,
+}
+
+/// Who announces changes, as long as somebody may wait for them on another node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Announcer {
+    pub(super) node: i32,
+    /// Whether somebody waits on this node, too.
+    pub(super) is_waiting: bool,
+}
+
+impl Announcer {
+    /// What others receive.
+    pub(super) fn message(self, kinds: u8, commit: i64) -> String {
+        format!("{}:{kinds}:{commit}:{}", self.node, u8::from(self.is_waiting))
+    }
+}
+
+#[derive(Default)]
+struct Audience {
+    announcer: Option<Announcer>,
+    /// Since the last announcement.
+    last: Option<Stopwatch>,
+}
+
+/// The kinds of changes that these effects are.
+fn kinds_of(effects: &Effects) -> u8 {
+    let kinds = [
+        (!effects.work.is_empty(), WORK),
+        (effects.has_ends, ENDS),
+        (effects.has_interrupts, INTERRUPTS),
+        (effects.has_output, OUTPUT),
+    ];
+    kinds.iter().filter(|(is_so, _)| *is_so).fold(COMMITTED, |all, (_, bit)| all | bit)
 }
 
 impl Notifications {
+    fn audience(&self) -> MutexGuard<'_, Audience> {
+        self.audience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records who announces changes; `None` if nobody waits for them.
+    pub(super) fn know(&self, announcer: Option<Announcer>) {
+        self.audience().announcer = announcer;
+    }
+
+    /// Records that something was announced now.
+    pub(super) fn announced(&self) {
+        self.audience().last = Some(Stopwatch::start());
+    }
+
+    /// The message that announces a change along with it, if somebody may wait for it and this node has announced nothing
+    /// for a while. In a transaction that waits for the disk a notification keeps others from being made, so this is for a
+    /// change that is alone.
+    pub(super) fn along_with(&self, effects: &Effects) -> Option<String> {
+        let mut audience = self.audience();
+        let announcer = audience.announcer?;
+        let quiet = limits::NOTIFY_EVERY_BUSY + limits::NOTIFY_EVERY;
+        if audience.last.is_some_and(|last| last.elapsed() < quiet) || self.has_unannounced() {
+            return None;
+        }
+        audience.last = Some(Stopwatch::start());
+        Some(announcer.message(kinds_of(effects), self.commit.load(Ordering::Acquire)))
+    }
+
     /// Records a commit of this node.
     pub(super) fn committed(&self, effects: &Effects, number: i64) {
-        let kinds = [
-            (!effects.work.is_empty(), WORK),
-            (effects.has_ends, ENDS),
-            (effects.has_interrupts, INTERRUPTS),
-            (effects.has_output, OUTPUT),
-        ];
-        let kinds = kinds.iter().filter(|(is_so, _)| *is_so).fold(COMMITTED, |all, (_, bit)| all | bit);
-        self.add(kinds);
+        self.add(kinds_of(effects));
         // After its kinds: announcing this number also announces them.
         self.commit.fetch_max(number, Ordering::AcqRel);
     }
@@ -259,6 +315,21 @@ mod tests {
         assert_eq!(pace.interval(), limits::NOTIFY_EVERY_BUSY);
         pace.announced(Some(2 * limits::NOTIFY_EVERY_BUSY));
         assert_eq!(pace.interval(), limits::NOTIFY_EVERY);
+    }
+
+    #[test]
+    fn only_a_change_that_is_alone_is_announced_along_with_it() {
+        let (notifications, effects) = (Notifications::default(), Effects::default());
+        assert_eq!(notifications.along_with(&effects), None, "nobody waits");
+        notifications.know(Some(Announcer { node: 7, is_waiting: true }));
+        notifications.committed(&effects, 5);
+        assert_eq!(notifications.along_with(&effects), None, "something before it is not announced yet");
+        assert_eq!(announced(&notifications), Some(COMMITTED));
+        assert_eq!(notifications.along_with(&effects), Some(format!("7:{COMMITTED}:5:1")));
+        assert_eq!(notifications.along_with(&effects), None, "the last one was a moment ago");
+        let received = Received::default();
+        received.receive("7:9:5:1", 1);
+        assert_eq!(received.state().commits[&7], 5);
     }
 
     #[tokio::test]

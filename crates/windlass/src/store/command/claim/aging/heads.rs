@@ -11,7 +11,8 @@ use crate::limits;
 use crate::store::engine::ClaimOrder;
 
 /// The first possible positions of lanes, by rank. Exact for the order of claims as long as it hears of every job that is
-/// stored: it is cleared when another connection has committed, and when a commit fails.
+/// stored: it forgets the lanes to which another connection has added jobs, and everything if those are not known or a
+/// commit fails.
 #[derive(Debug, Default)]
 pub(in crate::store) struct AgingHeads {
     lanes: FxHashMap<Arc<Lane>, Vec<ClaimOrder>>,
@@ -29,6 +30,13 @@ impl AgingHeads {
     pub(super) fn limit(&mut self) {
         if self.size > limits::AGING_HEADS_REMEMBERED {
             self.clear();
+        }
+    }
+
+    /// Forgets a lane.
+    pub(in crate::store) fn forget(&mut self, lane: &Lane) {
+        if let Some(heads) = self.lanes.remove(lane) {
+            self.size -= heads.len() + 1;
         }
     }
 

@@ -51,15 +51,16 @@ pub(in super::super) struct Appender {
 
 /// The result of an append.
 enum Appended {
-    Made(Effects, usize),
+    Made {
+        effects: Effects,
+        jobs: usize,
+        /// Whether other nodes were notified with it.
+        is_announced: bool,
+    },
     /// Nothing was appended: it is the writer's turn.
     Not,
     /// The connection broke; whether it was made is not known.
-    Unknown {
-        nonce: i64,
-        since: i64,
-        jobs: usize,
-    },
+    Unknown { nonce: i64, since: i64, jobs: usize },
 }
 
 impl Appender {
@@ -96,13 +97,15 @@ impl Appender {
             let watch = Stopwatch::start();
             let appended = if tasks.is_empty() { Appended::Not } else { self.append(&mut tasks) };
             // Those that are passed on come back after the turn of the writer.
-            let answered = if matches!(appended, Appended::Made(..)) { tasks.len() } else { 0 };
+            let answered = if matches!(appended, Appended::Made { .. }) { tasks.len() } else { 0 };
             gathering.ended(self.place, queue, answered, watch.elapsed());
             match appended {
-                Appended::Made(effects, jobs) => {
+                Appended::Made { effects, jobs, is_announced } => {
                     self.env.metrics.committed(tasks.len(), watch.elapsed());
                     self.backlog.added(jobs);
-                    self.notifications.committed(&effects, 0);
+                    if !is_announced {
+                        self.notifications.committed(&effects, 0);
+                    }
                     let (env, cache) = (self.env.clone(), &mut self.cache);
                     catch_panic("answering an append", || group_commit::answer(&env, cache, effects, tasks));
                 }
@@ -195,12 +198,16 @@ impl Appender {
         let nonce = self.nonces.next_u64().cast_signed();
         let known = self.known.max(self.backlog.known());
         let last = self.backlog.answered(self.place);
-        match tables.append(known, last, nonce, &encode(&jobs)) {
+        let message = self.notifications.along_with(&effects);
+        let is_announced = message.is_some();
+        let notification = message.map(|message| (self.address.channel(), message));
+        let body = encode(&jobs);
+        match tables.append(known, last, nonce, (body.as_slice(), notification)) {
             Ok(Some((head, number))) => {
                 self.known = head;
                 let generation = tables.meta.generation;
                 self.backlog.answer(self.place, Answered { number, nonce, since: known, generation });
-                Ok(Some(Appended::Made(effects, count)))
+                Ok(Some(Appended::Made { effects, jobs: count, is_announced }))
             }
             Ok(None) => Ok(None),
             Err(error) if tables.link.lost().is_some() => {

@@ -87,6 +87,9 @@ impl Caches for Tables {
     fn changed_by_others(&mut self) -> Option<Vec<Seq>> {
         self.running.take_foreign()
     }
+    fn added_by_others(&mut self) -> Option<Vec<(Arc<Lane>, ClaimOrder)>> {
+        self.take_added()
+    }
 }
 
 impl Read for Tables {

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq};
 use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
 use crate::store::engines::postgres::connection::{Question, get};
-use crate::store::engines::postgres::node_cache::{FRONT, Meta};
+use crate::store::engines::postgres::node_cache::{ClaimPosition, FRONT, Meta};
 use crate::store::engines::postgres::parameter::Column;
 use crate::store::engines::postgres::prefetch::{ClaimPrefetch, place};
 use crate::store::engines::sql::columns::{damaged, limit};
@@ -154,6 +154,17 @@ impl Tables {
         let after = Column::of(cursors.iter().map(after));
         let values = vec![Column::of(ids).into(), after.into(), limit(max).into()];
         read_places(&self.link.fetch(HEADS, values)?, "ready", cursors.len())
+    }
+
+    /// The lanes to which other nodes have added jobs, each with the first position; `None` if they are not known.
+    pub(in crate::store::engines::postgres) fn take_added(&mut self) -> Option<Vec<(Arc<Lane>, ClaimOrder)>> {
+        let place = |(rank, at, seq): ClaimPosition| {
+            let (rank, eligible_at) = (u8::try_from(rank).ok()?, Timestamp::from_millis(at));
+            Some(ClaimOrder { rank, eligible_at, seq: Seq(seq) })
+        };
+        let added = self.floors.take_foreign()?.into_iter();
+        // A lane that is not cached here may be remembered elsewhere.
+        added.map(|(lane, spot)| Some((self.interned.known_lane(lane)?.clone(), place(spot)?))).collect()
     }
 
     pub(in crate::store::engines::postgres) fn first_aside(

@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION @.append(known bigint, known_nonce bigint, config bigint, gate bigint, nonce bigint, body bytea,
     last bigint, last_nonce bigint, last_since bigint,
     OUT head bigint, OUT head_nonce bigint, OUT head_at bigint, OUT number bigint)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     version bigint;
     is_same boolean;

@@ -1,0 +1,160 @@
+//! Claims that match many lanes. A connection remembers of each lane whose jobs do not age a position at or before its
+//! first job, so that a claim compares positions and reads only the lanes that it takes jobs from. As in `aging/heads.rs`,
+//! a position that is too early costs one read, never the order.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::candidates::{Search, Source};
+use crate::error::StoreError;
+use crate::job::{JobRecord, JobState, Lane};
+use crate::store::engine::ClaimOrder;
+use crate::store::tx::write_tx::WriteTx;
+
+/// Maximum number of lanes whose first position is remembered.
+const LANE_HEADS_REMEMBERED: usize = 65_536;
+
+/// The first possible positions of lanes. Exact for the order of claims as long as it hears of every job that is stored:
+/// what other connections have added is registered, and everything is forgotten if that is not known.
+#[derive(Debug, Default)]
+pub(in crate::store) struct LaneHeads {
+    /// `None` for a lane without claimable jobs.
+    lanes: FxHashMap<Arc<Lane>, Option<ClaimOrder>>,
+}
+
+impl LaneHeads {
+    /// Forgets all lanes.
+    pub(in crate::store) fn clear(&mut self) {
+        self.lanes.clear();
+    }
+
+    /// The first possible position of a lane, or `Some(None)` if it has no claimable job; `None` if that is not known.
+    fn of(&self, lane: &Lane) -> Option<Option<ClaimOrder>> {
+        self.lanes.get(lane).copied()
+    }
+
+    /// Remembers the first position of a lane, as read.
+    fn found(&mut self, lane: &Arc<Lane>, first: Option<ClaimOrder>) {
+        match self.lanes.get_mut(lane) {
+            Some(known) => *known = first,
+            None => drop(self.lanes.insert(lane.clone(), first)),
+        }
+    }
+
+    /// Registers a job as it was just stored.
+    pub(in crate::store) fn stored(&mut self, job: &JobRecord) {
+        if !self.lanes.is_empty() && job.state == JobState::Scheduled && !job.is_blocked {
+            self.added(&job.lane, ClaimOrder::of(job));
+        }
+    }
+
+    /// Registers the position of a job that was added to a lane.
+    pub(in crate::store) fn added(&mut self, lane: &Lane, place: ClaimOrder) {
+        if let Some(known) = self.lanes.get_mut(lane) {
+            *known = Some(known.map_or(place, |first| first.min(place)));
+        }
+    }
+}
+
+impl Search {
+    /// Reads the lanes whose jobs do not age: the first `each` jobs of all of them if they are few, else of those that
+    /// will probably be used. The others get a lower bound in their place.
+    pub(super) fn read_plain(
+        &mut self,
+        tx: &mut WriteTx<'_>,
+        wanted: usize,
+        each: usize,
+    ) -> Result<(), StoreError> {
+        let all: Vec<usize> = (0..self.scans.len()).collect();
+        if all.len() <= tx.env.options.lanes_read_at_once.max(2 * wanted) {
+            return self.read_ahead(tx, &all, each);
+        }
+        // What this commit has changed so far is remembered once it is written.
+        tx.flush()?;
+        let heads = tx.lane_heads();
+        if heads.lanes.len() > LANE_HEADS_REMEMBERED {
+            heads.clear();
+        }
+        let (mut unknown, mut known) = (Vec::new(), Vec::new());
+        for at in all {
+            match heads.of(&self.scans[at].lane) {
+                None => unknown.push(at),
+                Some(None) => self.scans[at].is_drained = true,
+                Some(Some(place)) => known.push((place, at)),
+            }
+        }
+        self.read_ahead(tx, &unknown, 1)?;
+        self.remember_heads(tx, &unknown);
+        for (place, at) in known {
+            self.scans[at].unread = Some(place);
+        }
+        self.read_most_urgent(tx, 2 * wanted)
+    }
+
+    /// Reads the lanes that are not read yet and of which jobs will probably be taken.
+    fn read_most_urgent(&mut self, tx: &mut WriteTx<'_>, count: usize) -> Result<(), StoreError> {
+        let mut best = BinaryHeap::with_capacity(count + 1);
+        for (at, scan) in self.scans.iter().enumerate() {
+            let Some(place) = scan.unread else { continue };
+            best.push((place, at));
+            if best.len() > count {
+                best.pop();
+            }
+        }
+        let first: Vec<usize> = best.into_iter().map(|(_, at)| at).collect();
+        self.read_unread(tx, &first, count)
+    }
+
+    /// Reads a lane whose bound is the next position, and others that will probably be needed soon.
+    pub(super) fn read_next_lanes(
+        &mut self,
+        tx: &mut WriteTx<'_>,
+        at: usize,
+        wanted: usize,
+    ) -> Result<(), StoreError> {
+        let mut lanes = vec![at];
+        if let Some(fair) = self.scans[at].fair {
+            for (place, source) in self.fair[fair].upcoming(wanted) {
+                if let Source::Scan(at) = source
+                    && self.is_bound(source)
+                {
+                    let tenant = &self.scans[at].lane.tenant;
+                    self.fair[fair].remove(tenant, place, source);
+                    lanes.push(at);
+                }
+            }
+        } else {
+            lanes.extend(self.pop_unread(wanted));
+        }
+        self.read_unread(tx, &lanes, wanted)?;
+        lanes.into_iter().for_each(|at| self.push_head(Source::Scan(at)));
+        Ok(())
+    }
+
+    fn read_unread(
+        &mut self,
+        tx: &mut WriteTx<'_>,
+        lanes: &[usize],
+        wanted: usize,
+    ) -> Result<(), StoreError> {
+        for at in lanes {
+            self.scans[*at].unread = None;
+        }
+        self.read_ahead(tx, lanes, Search::jobs_per_scan(wanted, lanes.len()))?;
+        self.remember_heads(tx, lanes);
+        Ok(())
+    }
+
+    /// Remembers where these lanes begin, which were just read from their front.
+    fn remember_heads(&self, tx: &mut WriteTx<'_>, lanes: &[usize]) {
+        for scan in lanes.iter().map(|at| &self.scans[*at]) {
+            let first = scan.jobs.as_slice().first().map(ClaimOrder::of);
+            tx.lane_heads().found(&scan.lane, first);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
