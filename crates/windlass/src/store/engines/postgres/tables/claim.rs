@@ -163,7 +163,7 @@ impl Tables {
             Some(ClaimOrder { rank, eligible_at, seq: Seq(seq) })
         };
         let added = self.floors.take_foreign()?.into_iter();
-        // A lane that is not cached here may be remembered elsewhere.
+        // A lane that is not cached here may be cached in another place.
         added.map(|(lane, spot)| Some((self.interned.known_lane(lane)?.clone(), place(spot)?))).collect()
     }
 
