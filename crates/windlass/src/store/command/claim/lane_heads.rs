@@ -30,11 +30,6 @@ impl LaneHeads {
         self.lanes.clear();
     }
 
-    /// The first possible position of a lane, or `Some(None)` if it has no claimable job; `None` if that is not known.
-    fn of(&self, lane: &Lane) -> Option<Option<ClaimOrder>> {
-        self.lanes.get(lane).copied()
-    }
-
     /// Remembers the first position of a lane, as read.
     fn found(&mut self, lane: &Arc<Lane>, first: Option<ClaimOrder>) {
         match self.lanes.get_mut(lane) {
@@ -79,10 +74,10 @@ impl Search {
         }
         let (mut unknown, mut known) = (Vec::new(), Vec::new());
         for at in all {
-            match heads.of(&self.scans[at].lane) {
+            match heads.lanes.get(&self.scans[at].lane) {
                 None => unknown.push(at),
                 Some(None) => self.scans[at].is_drained = true,
-                Some(Some(place)) => known.push((place, at)),
+                Some(Some(place)) => known.push((*place, at)),
             }
         }
         self.read_ahead(tx, &unknown, 1)?;
@@ -129,7 +124,9 @@ impl Search {
             lanes.extend(self.pop_unread(wanted));
         }
         self.read_unread(tx, &lanes, wanted)?;
-        lanes.into_iter().for_each(|at| self.push_head(Source::Scan(at)));
+        for at in lanes {
+            self.push_head(Source::Scan(at));
+        }
         Ok(())
     }
 
