@@ -22,7 +22,7 @@ const LENGTH: Duration = Duration::from_secs(3600);
 /// Jobs are submitted once per step.
 const STEP: Duration = Duration::from_secs(12);
 /// Parts of a step in milliseconds, after each of which jobs are finished and claimed.
-const MOMENTS: [u64; 9] = [100, 100, 150, 250, 400, 1_000, 2_000, 3_500, 4_500];
+const MOMENTS: [u64; 8] = [100, 100, 150, 250, 600, 1_300, 3_000, 6_500];
 /// Jobs that run at once.
 const SLOTS: usize = 32;
 
@@ -72,14 +72,18 @@ pub(crate) async fn play_history(address: &str) -> anyhow::Result<()> {
         let share = share_of_day(clock.now(), end);
         store.submit(&caller, wave(&store, share)?, SubmitOptions::default()).await?;
         store.tick().await?;
-        for moment in MOMENTS {
-            if running.len() < SLOTS {
+        let mut has_ready = true;
+        for (place, moment) in MOMENTS.into_iter().enumerate() {
+            if has_ready && running.len() < SLOTS {
                 let request = ClaimRequest::new(worker, SLOTS - running.len());
                 let claimed = store.claim(&caller, &request, Duration::ZERO).await?.jobs;
                 running.extend(claimed.iter().map(|claim| start(&store, &claim.job, clock.now(), share)));
+                has_ready = running.len() == SLOTS;
             }
-            // Once a minute this samples how many jobs are ready and running.
-            store.roll_up().await?;
+            if place == 0 {
+                // Once a minute this samples how many jobs are ready and running.
+                store.roll_up().await?;
+            }
             clock.advance(Duration::from_millis(moment));
             let now = clock.now();
             let over: Vec<Running> = running.extract_if(.., |run| run.ends_at <= now).collect();
