@@ -1,4 +1,4 @@
-"""A copy of the tree in which changes of the code are switched on by name, for `scripts/planted` and `scripts/mutants`: one build
+"""A copy of the tree in which changes of the code are switched on by name, for `scripts/planted`: one build
 holds them all. Each function that a change touches gets a second body, which runs if WINDLASS_PLANTED names the change. Changes
 outside of functions, in constant functions and in those that return `impl Trait` cannot be switched."""
 

@@ -306,6 +306,8 @@ async fn every_final_state_frees_the_unique_key(t: &Fixture) {
     }
     let job = t.submit(unique("k")).await;
     t.cancel(job.id).await;
+    // The key itself is gone with the end, and not only disregarded.
+    t.verify().await;
     t.submit(unique("k")).await;
 }
 

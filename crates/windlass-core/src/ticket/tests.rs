@@ -168,7 +168,8 @@ type Change = fn(&mut Submitted);
 fn a_ticket_is_good_for_no_other_job() {
     let ticket = issued(b"{}");
     let own = Submitted::new(b"{}");
-    let changes: [(&str, Change); 13] = [
+    // What may be absent is also changed to something else: a ticket says more than whether it is there.
+    let changes: [(&str, Change); 20] = [
         ("job", |job| job.id = JobId::new(Timestamp::MIN, 8)),
         ("type", |job| job.lane.job_type = JobType::new("email.sent").unwrap()),
         ("tenant", |job| job.lane.tenant = Tenant::new("acme").unwrap()),
@@ -182,6 +183,13 @@ fn a_ticket_is_good_for_no_other_job() {
         ("correlation id", |job| job.spec.metadata.correlation_id = Some("order-8".into())),
         ("trace", |job| job.spec.traceparent = None),
         ("set of tags", |job| drop(job.spec.metadata.tags.insert("plan".into(), "free".into()))),
+        ("callback URL", |job| job.spec.metadata.callback_url = Some("https://example.com/mallory".into())),
+        ("idempotency key", |job| job.spec.idempotency_key = Some("j".into())),
+        ("unique key", |job| job.spec.unique_key = None),
+        ("concurrency key", |job| job.spec.concurrency_key = Some("d".into())),
+        ("correlation id", |job| job.spec.metadata.correlation_id = None),
+        ("trace", |job| job.spec.traceparent = Some("00-1-3-01".into())),
+        ("set of tags", |job| job.spec.metadata.tags.clear()),
     ];
     for (what, change) in changes {
         let mut other = Submitted::new(b"{}");

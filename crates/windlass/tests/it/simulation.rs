@@ -19,7 +19,7 @@ use world::World;
 const SEEDS: u64 = 100;
 const STEPS: usize = 600;
 /// Events that are shown when a seed fails, after all steps that it does not need were left out.
-const SHOWN: usize = 60;
+const SHOWN: usize = 80;
 
 /// Model: atomic-changes, idempotency-key, counters-and-fences, final-states, concurrency-limits.
 #[test]
@@ -119,6 +119,9 @@ fn run(seed: u64, steps: &[usize]) -> (Option<World>, Option<String>) {
                 world.end().await
             }
             .await;
+            if ended.is_err() {
+                world.tell_attempts().await;
+            }
             (world, ended.err())
         }))
     }));

@@ -143,6 +143,17 @@ pub(crate) fn of_dependents(
     kept.map(|document| Cascade::parse(&document)).transpose()
 }
 
+/// Whether this child of a cancelled job has yet to be cancelled.
+pub(crate) fn cancels(db: &mut (impl Read + ?Sized), parent: &JobRecord, child: Seq) -> EngineResult<bool> {
+    let key = format!("{}.all", children_key(parent.depth, parent.seq));
+    let kept = db.document(DocumentKind::Cascade, &key)?;
+    let kept = kept.map(|document| Cascade::parse(&document)).transpose()?;
+    Ok(kept.is_some_and(|cascade| match cascade.task {
+        Task::Children { after, .. } => after.is_none_or(|after| after < child),
+        _ => false,
+    }))
+}
+
 /// Whether an aggressive pause of its queue has yet to suspend this running job.
 pub(crate) fn suspends(
     db: &mut (impl Read + ?Sized),

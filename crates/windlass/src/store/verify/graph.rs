@@ -97,7 +97,7 @@ impl Graph {
     ) -> Result<(), StoreError> {
         let job = &facts.job;
         let say = |finding: String| format!("job {}: {finding}", job.id);
-        if facts.spec.unique_key.is_some() && !job.state.is_final() {
+        if facts.spec.unique_key.is_some() {
             self.keys.count_defect(unique_key(tx, facts)?.map(|(finding, defect)| (say(finding), defect)));
         }
         if facts.spec.idempotency_key.is_some() {
@@ -121,6 +121,12 @@ impl Graph {
                 (text, has_group.then_some(Defect::Marks(parent.seq)))
             }));
             self.tenants.count_finding(crosses.then(|| say(format!("its parent is {}", found.id))));
+            if found.state == JobState::Cancelled && !job.state.is_final() {
+                let is_left = !cascade::cancels(tx.db, found, job.seq)?;
+                self.groups.count_finding(is_left.then(|| {
+                    say(format!("its parent {} was cancelled, and nothing is left that cancels it", found.id))
+                }));
+            }
         }
         if job.is_blocked {
             let finding = set_aside_for_nobody(tx, job)?;
@@ -297,7 +303,11 @@ fn unique_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Finding, Stor
     let text = facts.spec.unique_key.as_deref().unwrap_or_default();
     let (seq, key) = (facts.job.seq, key(KeyKind::Unique, &facts.job.lane, text));
     let holder = tx.db.keyed(std::slice::from_ref(&key))?.pop().flatten();
-    if holder.is_some_and(|holder| holder.seq == seq) {
+    let is_own = holder.is_some_and(|holder| holder.seq == seq);
+    if facts.job.state.is_final() {
+        return Ok(is_own.then(|| ("has ended, and still holds its unique key".to_owned(), None)));
+    }
+    if is_own {
         return Ok(None);
     }
     let other = holder.map(|holder| tx.db.load(&[holder.seq])).transpose()?.and_then(|mut found| found.pop());

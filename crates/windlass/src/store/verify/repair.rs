@@ -208,7 +208,9 @@ fn advice(code: &str) -> &'static str {
              redrive it, which begins with the first step"
         }
         "lifetimes" => "this is what maintenance does: run `windlass serve` or a worker on this store",
-        "keys" => "only one job may have the key: cancel the others, then run this again",
+        "keys" => {
+            "one job may have the key, until it ends: cancel the others, or delete the one that has ended, then run this again"
+        }
         "dependencies" => {
             "what the job waits for is gone or cannot be: cancel the job, or restore a backup in which both are there"
         }

@@ -280,6 +280,6 @@ fn pair(number: usize) -> Vec<NewJob> {
 }
 
 fn base(job_type: &str) -> NewJob {
-    let lease_timeout = Some(Duration::from_secs(20));
+    let lease_timeout = Some(Duration::from_secs(30));
     NewJob { retry: Some(RetryPolicy::standard().attempts(5)), lease_timeout, ..new_job(job_type) }
 }

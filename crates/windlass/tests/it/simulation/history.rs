@@ -55,8 +55,10 @@ impl Reach {
     }
 }
 
-/// A lease lasts at least this long, in milliseconds: clocks may run fast by a hundredth, and an answer may be late.
-const LEASE_MIN_MILLIS: i64 = 15_000;
+/// A lease of 30 s lasts at least this long, in milliseconds that really pass. A node that starts while the database's clock is
+/// not believed begins at the last commit, up to 10 s behind the others; store time may run twice as fast until it has
+/// caught up with a clock that was set; and a machine's clock may run fast by a hundredth.
+const LEASE_MIN_MILLIS: i64 = (30_000 - 10_000) * 100 / 101 / 2;
 
 /// Requests and answers of one timeline of the store.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +71,8 @@ pub(super) struct History {
     void: BTreeSet<Held>,
     applied: BTreeSet<Held>,
     reported: BTreeSet<Held>,
+    /// Leases whose workers asked for children, which parks the job also if they never hear the answer.
+    parked: BTreeSet<Held>,
     completed: BTreeSet<JobId>,
     /// When each job was last known to be held, in time that has really passed, and by whom.
     seen: BTreeMap<JobId, (Held, i64)>,
@@ -93,6 +97,7 @@ impl History {
             Request::Complete(_, held) | Request::Fail(_, held) if !self.reported.insert(*held) => {
                 self.reach.count("repeated outcome");
             }
+            Request::Spawn(_, held) => drop(self.parked.insert(*held)),
             _ => {}
         }
     }
@@ -143,7 +148,8 @@ impl History {
     fn not_too_early(&mut self, held: Held, passed: i64) -> Result<(), String> {
         let before = self.seen.insert(held.job, (held, passed));
         let was_interrupted = self.interrupted.contains(&held.job);
-        if let Some((earlier, since)) = before.filter(|(earlier, _)| !self.reported.contains(earlier))
+        let may_have_left = |held: &Held| self.reported.contains(held) || self.parked.contains(held);
+        if let Some((earlier, since)) = before.filter(|(earlier, _)| !may_have_left(earlier))
             && !was_interrupted
             && passed - since < LEASE_MIN_MILLIS
         {
@@ -179,6 +185,7 @@ impl History {
     pub(super) fn restored(mut self, later: &History) -> History {
         self.void = later.void.union(&later.granted).copied().collect();
         self.reported.clone_from(&later.reported);
+        self.parked.clone_from(&later.parked);
         self.submitted.clone_from(&later.submitted);
         self.reach = later.reach.clone();
         self.granted.clear();

@@ -30,6 +30,8 @@ const NODES: usize = 3;
 const RUNNING_MAX: u64 = 3;
 /// Steps between two checks of everything that is stored.
 const VERIFY_EVERY: usize = 200;
+/// By how much the clock of a node is wrong, in milliseconds: a few of these are never near an hour, by which the database's is.
+const OFF: i64 = 1_234_567;
 /// Rounds without faults in which everything must end.
 const ROUNDS: usize = 400;
 
@@ -160,7 +162,8 @@ impl World {
         let elapsed = AtomicI64::new(1_000 * i64::try_from(self.processes).expect("few"));
         // A second in a hundred is more than any machine's clock drifts.
         let rate = self.dice.pick(&[100, 100, 99, 101]);
-        let ahead = self.dice.pick(&[0, 0, 40, -3_000, 3_600_000, -3_600_000]);
+        // Never wrong in the same way as the database's clock: a jump on which both agree is believed.
+        let ahead = self.dice.pick(&[0, 0, 40, -3_000, OFF, -OFF]);
         let wall = AtomicI64::new(START + self.passed + ahead);
         let clock = Arc::new(NodeClock { database: self.clock.clone(), elapsed, wall, rate });
         let mut made = None;
@@ -267,8 +270,10 @@ impl World {
 
     /// Somebody sets the database's clock, or that of a node.
     fn step_clock(&mut self) {
-        let millis = self.dice.pick(&[-60_000, -4_000, 4_000, 60_000, 3_600_000, -3_600_000]);
-        if self.dice.chance(50) {
+        let is_database = self.dice.chance(50);
+        let far = if is_database { 3_600_000 } else { OFF };
+        let millis = self.dice.pick(&[-60_000, -4_000, 4_000, 60_000, far, -far]);
+        if is_database {
             let what = if millis < 0 { "clock set back" } else { "clock set ahead" };
             self.history.reach.count(what);
             self.tell(format!("the database's clock is set by {millis} ms"));
@@ -365,6 +370,16 @@ impl World {
         let request = ListRequest { filter, order: Order::Oldest, cursor: None, limit };
         let page = self.direct.list(&Caller::local(), request).await.map_err(|error| error.to_string())?;
         Ok(page.jobs)
+    }
+
+    /// Adds to the story of a finding what is stored of each attempt.
+    pub(super) async fn tell_attempts(&mut self) {
+        let me = Caller::local();
+        for job in self.history.jobs() {
+            for attempt in self.direct.attempts(&me, job).await.ok().flatten().unwrap_or_default() {
+                self.tell(format!("stored of {job}: {attempt:?}"));
+            }
+        }
     }
 
     /// The faults end: everybody goes on, and everything ends as it was told.
