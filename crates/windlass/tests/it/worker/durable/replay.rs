@@ -242,7 +242,7 @@ enum Either {
 }
 
 /// A value of which JSON has less than Rust.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Shape {
     nothing: Option<()>,
     outcome: Result<u8, String>,
