@@ -87,6 +87,8 @@ export interface JobInfo {
   readonly traceparent: string | undefined;
   /** When the server ends this attempt. */
   readonly deadline: Date | undefined;
+  /** When the job's lifetime ends, whatever it waits for; `undefined` if the server does not say. */
+  readonly expiresAt?: Date | undefined;
   /** The error of the last failed attempt. */
   readonly lastError: JobError | undefined;
 }

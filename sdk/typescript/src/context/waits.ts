@@ -31,8 +31,7 @@ export function sleep(core: Core, ms: number, name: string | undefined): Promise
       call = await again();
       saved = core.savedBy(call);
     }
-    const record = saved ?? { ...call.record(), until: core.backend.now() + ms, lasts_ms: ms };
-    if ((record.until ?? 0) > LAST_MS) throw new Permanent(`a sleep of ${ms} ms ends after the year 9999`, { code: "not_allowed" });
+    const record = saved ?? { ...call.record(), until: endOf(core, ms), lasts_ms: ms };
     if (saved === undefined && ms > 0) core.saveWithNext(call, [call.key, JSON.stringify(record)]);
     else if (saved === undefined) await core.saveCall(call, record);
     call.goesOn(record);
@@ -40,6 +39,19 @@ export function sleep(core: Core, ms: number, name: string | undefined): Promise
     if (until > core.backend.now()) await park(core, call, { kind: "moment", until });
     call.keep();
   });
+}
+
+/** The end of a sleep or timeout that begins now. */
+function endOf(core: Core, ms: number): number {
+  const until = core.backend.now() + ms;
+  if (until > LAST_MS) throw new Permanent(`${ms} ms from now is after the year 9999`, { code: "not_allowed" });
+  const { expiresAt } = core.job;
+  if (expiresAt !== undefined && until >= expiresAt.getTime()) {
+    const end = `the end of the job's lifetime (${expiresAt.toISOString()})`;
+    const message = `${ms} ms from now is after ${end}: set a longer \`lifetime\` for the job, its type or its queue`;
+    throw new Permanent(message, { code: "lifetime_too_short" });
+  }
+  return until;
 }
 
 function isSameSleep(core: Core, ms: number, { until, lasts_ms }: CallRecord): boolean {
@@ -108,7 +120,7 @@ function deadline(core: Core, call: Call, timeoutMs: number): number {
   const key = `deadline:${call.key}`;
   const saved = core.saved(key);
   if (saved !== undefined) return recordOf(saved).until ?? 0;
-  const until = core.backend.now() + timeoutMs;
+  const until = endOf(core, timeoutMs);
   core.saveWithNext(call, [key, JSON.stringify({ until })]);
   return until;
 }

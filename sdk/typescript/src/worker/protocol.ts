@@ -35,6 +35,7 @@ export interface ClaimedJob {
   readonly tags?: Readonly<Record<string, string>>;
   readonly deadline?: string | null;
   readonly lease_expires_at?: string | null;
+  readonly expires_at?: string | null;
   readonly error?: JobError | null;
   readonly checkpoints: readonly { readonly step: string; readonly value: unknown }[];
   readonly groups?: readonly ClaimedGroup[];
@@ -90,6 +91,7 @@ export function infoOf(job: ClaimedJob): JobInfo {
     tags: job.tags ?? {},
     traceparent: job.traceparent ?? undefined,
     deadline: job.deadline ? new Date(job.deadline) : undefined,
+    expiresAt: job.expires_at ? new Date(job.expires_at) : undefined,
     lastError: job.error ?? undefined,
   };
 }

@@ -43,9 +43,7 @@ class Calls(StepCalls):
                     raise self.changed
                 self.order.next_key(call)
             if call.saved is None:
-                until = self.backend.now_ms() + length_ms
-                if until > _LAST_MS:
-                    raise Permanent(f"sleep: ends after the year 9999: it lasts {length_ms}ms", "not_allowed")
+                until = self._end_of(length_ms)
                 record = {**self.order.record(call), "until": until, "lasts_ms": length_ms}
                 is_parking = length_ms > 0 and self.waiting.parks_at_once(call, is_main)
                 await self.save_after(call, call.key, record, is_parking=is_parking)
@@ -58,6 +56,18 @@ class Calls(StepCalls):
             call.has_ended = True
         finally:
             self.end(call)
+
+    def _end_of(self, length_ms: int) -> int:
+        """The end of a sleep or timeout that begins now."""
+        until = self.backend.now_ms() + length_ms
+        if until > _LAST_MS:
+            raise Permanent(f"sleep: ends after the year 9999: it lasts {length_ms}ms", "not_allowed")
+        if self.expires_at is not None and until >= moment_millis(self.expires_at):
+            raise Permanent(
+                f"{length_ms}ms from now is after the end of the job's lifetime ({self.expires_at}): set a longer "
+                "`lifetime` for the job, its type or its queue", "lifetime_too_short"
+            )
+        return until
 
     def _is_same_sleep(self, length_ms: int, record: Record) -> bool:
         if "lasts_ms" not in record or "until" not in record:
@@ -86,7 +96,7 @@ class Calls(StepCalls):
         key = f"deadline:{call.key}"
         if key in self.saved:
             return int(self.saved[key].get("until", 0))
-        until = self.backend.now_ms() + timeout_ms
+        until = self._end_of(timeout_ms)
         is_parking = self.waiting.parks_at_once(call, is_main)
         await self.save_after(call, key, {"until": until}, is_parking=is_parking)
         return until

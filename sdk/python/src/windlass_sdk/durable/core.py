@@ -124,7 +124,10 @@ class CallCore:
     def __init__(
         self, saved: Mapping[str, Any], backend: Backend, *, is_strict: bool = True,
         mapping: Mapping[type[BaseException], Category] | None = None, threads: Executor | None = None,
+        expires_at: str | None = None,
     ) -> None:
+        #: When the job's lifetime ends, as the API writes it; None if the server does not say.
+        self.expires_at = expires_at
         #: Where blocking work runs; None for the loop's own threads.
         self.threads = threads
         self.saved = dict(saved)

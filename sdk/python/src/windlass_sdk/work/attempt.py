@@ -49,7 +49,8 @@ class Attempt:
         saved = {one["step"]: one["value"] for one in claimed["checkpoints"]}
         errors = {**(settings.errors or {}), **job.errors}
         self.calls = Calls(
-            saved, backend, is_strict=settings.is_strict, mapping=errors, threads=settings.threads
+            saved, backend, is_strict=settings.is_strict, mapping=errors, threads=settings.threads,
+            expires_at=claimed.get("expires_at"),
         )
         self.cx: Cx | SyncCx
         self.cx = Cx(claimed, self.calls) if job.is_async else SyncCx(claimed, self.calls, self.loop)

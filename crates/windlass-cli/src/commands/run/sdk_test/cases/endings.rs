@@ -6,7 +6,7 @@ use windlass::job::JobState;
 use super::{Action, Case, DAY, case, child, note, returns, sleep, step};
 
 pub(super) fn all() -> Vec<Case> {
-    [errors(), steps(), changes(), signals(), groups(), completions()].concat()
+    [errors(), steps(), lifetimes(), changes(), signals(), groups(), completions()].concat()
 }
 
 fn error(category: &str, code: Option<&str>) -> Value {
@@ -132,6 +132,19 @@ fn steps() -> Vec<Case> {
             Some(json!({"b": [1, null, "é"]})),
             &["a"],
         ),
+    ]
+}
+
+/// Waits that would end after the job's lifetime.
+fn lifetimes() -> Vec<Case> {
+    let late = |name: &str, wait: Value| {
+        case(name, vec![step("a", 1), wait, step("b", 2)], None, &["a"])
+            .option("timeouts", json!({"lifetime": "1h"}))
+            .ends(JobState::Failed, Some("lifetime_too_short"))
+    };
+    vec![
+        late("a sleep that is longer than the lifetime", sleep(DAY)),
+        late("a timeout that is longer than the lifetime", json!({"signal": "paid", "timeout": 86_400_000})),
     ]
 }
 
