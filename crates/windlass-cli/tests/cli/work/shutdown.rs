@@ -1,5 +1,6 @@
 //! Programs that are stopped: by a time limit, by a person, by a lost lease; and their processes.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::work::harness::{Bench, on_both_engines};
@@ -131,7 +132,11 @@ async fn a_lost_lease_kills_the_program_without_waiting_for_it() {
     let mut job = once();
     job["timeouts"] = json!({"lease": "4s"});
     let id = bench.submit(job).await;
+    bench.until_ready(&id).await;
+    // Its heartbeats would keep the lease.
+    worker.signal(Signal::STOP);
     assert_eq!(bench.until_state(&id, "dead_letter").await["error"]["category"], "system");
+    worker.signal(Signal::CONT);
     let end = worker.next_end().await;
     assert_eq!((&end["outcome"], &end["signal"]), (&json!("lost"), &json!(9)));
     assert!(!bench.process("self").is_alive() && !bench.process("child").is_alive());
