@@ -160,6 +160,7 @@ impl Case {
             // A day without heartbeats ends its registration: a slow machine would lose it to every step.
             let mut wait = Patience::new();
             while stage.store.config(&Caller::local()).await?.workers.is_empty() {
+                ensure!(!worker.has_ended(), "no worker is left");
                 wait.look_again().await?;
             }
             dev::advance(&stage.store, &stage.clock, DAY, PATIENCE).await?;

@@ -49,6 +49,11 @@ impl Worker {
         self.orders.send(order).await.context("the worker is gone")
     }
 
+    /// Whether the process ended by itself, and not because it killed itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.orders.is_closed()
+    }
+
     /// Ends the process; fails if it ever ended in a way that it should not.
     pub(super) async fn end(self) -> anyhow::Result<()> {
         drop(self.orders);
