@@ -26,7 +26,12 @@ const SCRIPT: &str = concat!(
 const ICON: &str = include_str!("../../../assets/icon.svg");
 
 /// Style and script as they are sent: without comments and indentation, which are a fifth of them.
-static LEAN: LazyLock<[String; 2]> = LazyLock::new(|| [lean(STYLE), lean(SCRIPT)]);
+static LEAN: LazyLock<[String; 2]> = LazyLock::new(|| [tight(&lean(STYLE)), lean(SCRIPT)]);
+
+/// A style without the spaces inside of braces.
+fn tight(style: &str) -> String {
+    style.replace(" { ", "{").replace("; }", "}")
+}
 
 /// The lines of a file without comments and indentation. Comments stand on lines of their own; no text spans lines.
 fn lean(text: &str) -> String {
@@ -80,6 +85,10 @@ mod tests {
         assert_eq!(
             lean("/* one\n   two */\na {\n  b: c;\n}\n\n  // d\n  e(\"//f\");\n"),
             "a {\nb: c;\n}\ne(\"//f\");\n"
+        );
+        assert_eq!(
+            tight("a { b: c; d: e; }\n@media (f) { g h { i: j; } }\n"),
+            "a{b: c; d: e}\n@media (f){g h{i: j} }\n"
         );
         for text in [STYLE, SCRIPT] {
             // A template that spans lines would lose its indentation.
