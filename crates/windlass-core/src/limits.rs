@@ -449,6 +449,9 @@ pub const REPORTS_BUFFERED_MAX: usize = 4_096;
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 /// How long handlers may continue when a worker shuts down.
 pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);
+/// How long a worker that shuts down waits for handlers to be dropped before it releases their jobs: longer only if one
+/// blocks its thread.
+pub const HANDLER_DROP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a worker that shuts down tries to report its outcomes.
 pub const SHUTDOWN_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a step that comes early waits for the steps that an earlier attempt saved before it, while its handler is

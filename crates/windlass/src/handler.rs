@@ -20,6 +20,7 @@ use crate::client::Job;
 use crate::context::{Cx, ParkUnwind};
 use crate::job::{Category, ErrorCause, Failure};
 use crate::limits;
+use crate::worker::HandlersAlive;
 
 /// A handler's future: its output as JSON, or its error. [Layers](crate::worker::Worker::layer) wrap it.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, anyhow::Error>> + Send>>;
@@ -31,8 +32,9 @@ pub(crate) trait AnyHandler: Send + Sync {
     /// The type name of the first extracted state that is missing from `states`.
     fn missing(&self, states: &States) -> Option<&'static str>;
 
-    /// Called when a worker starts that runs at most `slots` jobs at once, and starts no more once `stop` fires.
-    fn start(&self, _slots: usize, _stop: &CancellationToken) {}
+    /// Called when a worker starts that runs at most `slots` jobs at once, and starts no more once `stop` fires. Tasks of
+    /// the handler's own hold `alive`.
+    fn start(&self, _slots: usize, _stop: &CancellationToken, _alive: &HandlersAlive) {}
 }
 
 /// An async function that runs jobs of type `J`; `Args` are its extractors.

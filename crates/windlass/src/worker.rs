@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, RwLock, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -363,6 +363,7 @@ impl Worker {
             settings: self.settings,
             control: self.control,
             running: Running::default(),
+            handlers_alive: Arc::default(),
             reports,
             released: AtomicUsize::new(0),
         });
@@ -386,6 +387,9 @@ impl Worker {
 /// Concurrency of the default queue.
 const CONCURRENCY_DEFAULT: usize = 10;
 
+/// Locked for reading by every task that holds a handler's future: whoever can write knows that all are dropped.
+pub(crate) type HandlersAlive = Arc<RwLock<()>>;
+
 /// State shared by the tasks of a running worker.
 pub(crate) struct WorkerShared {
     pub(crate) client: Client,
@@ -398,6 +402,7 @@ pub(crate) struct WorkerShared {
     pub(crate) settings: Settings,
     pub(crate) control: WorkerControl,
     pub(crate) running: Running,
+    handlers_alive: HandlersAlive,
     reports: mpsc::Sender<Report>,
     /// Jobs released so far.
     pub(crate) released: AtomicUsize,
@@ -417,7 +422,7 @@ impl WorkerShared {
     /// Passes handlers the number of slots, and the token that fires when no more jobs are started.
     pub(crate) fn start_handlers(&self, stop: &CancellationToken) {
         let slots = usize::try_from(self.new.concurrency).unwrap_or(usize::MAX);
-        self.handlers.values().for_each(|handler| handler.start(slots, stop));
+        self.handlers.values().for_each(|handler| handler.start(slots, stop, &self.handlers_alive));
     }
 
     /// The handler for a job type.

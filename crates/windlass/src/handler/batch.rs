@@ -4,8 +4,8 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -20,6 +20,7 @@ use crate::context::{Cx, ParkUnwind};
 use crate::error::{FieldProblem, Invalid};
 use crate::job::{Category, Failure};
 use crate::limits;
+use crate::worker::HandlersAlive;
 use crate::worker::batch_collector::{BatchCollector, BatchExit};
 use crate::worker::execute::{Panic, panic_message};
 
@@ -199,6 +200,7 @@ batch_handler!(A1, A2, A3, A4);
 pub(crate) struct BatchedHandler<H, J, Args> {
     handler: H,
     collector: Arc<BatchCollector<Member<J>>>,
+    alive: OnceLock<HandlersAlive>,
     kind: PhantomData<fn() -> Args>,
 }
 
@@ -241,7 +243,7 @@ type MemberOutcome = Result<Result<Vec<u8>, anyhow::Error>, String>;
 impl<H, J: Job, Args> BatchedHandler<H, J, Args> {
     pub(crate) fn new(handler: H, options: BatchOptions) -> BatchedHandler<H, J, Args> {
         let collector = BatchCollector::new(options.jobs_max, options.wait_max);
-        BatchedHandler { handler, collector, kind: PhantomData }
+        BatchedHandler { handler, collector, alive: OnceLock::new(), kind: PhantomData }
     }
 }
 
@@ -254,6 +256,7 @@ where
     fn call(&self, payload: &[u8], cx: Cx) -> HandlerFuture {
         let job: Result<J, serde_json::Error> = serde_json::from_slice(payload);
         let (handler, collector) = (self.handler.clone(), self.collector.clone());
+        let alive = self.alive.get().cloned().unwrap_or_default();
         Box::pin(async move {
             let job = job.map_err(unreadable)?;
             cx.set_batched();
@@ -262,9 +265,9 @@ where
             let place = Arc::<BatchPosition>::default();
             let member = Member { job, cx: cx.clone(), answer, place: place.clone() };
             if is_alone {
-                tokio::spawn(run(handler, vec![member]));
+                tokio::spawn(run(handler, vec![member], alive));
             } else if let Some(batch) = collector.add(member) {
-                tokio::spawn(async move { run(handler, batch.all().await).await });
+                tokio::spawn(async move { run(handler, batch.all().await, alive).await });
             }
             let answered = tokio::select! {
                 biased;
@@ -284,7 +287,9 @@ where
         H::missing(states)
     }
 
-    fn start(&self, slots: usize, stop: &CancellationToken) {
+    fn start(&self, slots: usize, stop: &CancellationToken, alive: &HandlersAlive) {
+        // A worker starts once; a second call has no effect.
+        let _first_or_not = self.alive.set(alive.clone());
         self.collector.supplied_by(slots, stop);
     }
 }
@@ -298,7 +303,11 @@ fn must_be_alone(cx: &Cx) -> bool {
 }
 
 /// Runs a batch and sends each job its outcome.
-async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, members: Vec<Member<J>>) {
+async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(
+    handler: H,
+    members: Vec<Member<J>>,
+    alive: HandlersAlive,
+) {
     let (mut jobs, mut contexts, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     for member in members {
         if !member.has_left() && member.place.take() {
@@ -312,7 +321,11 @@ async fn run<H: BatchHandler<J, Args>, J: Job, Args: 'static>(handler: H, member
     }
     let (count, all) = (jobs.len(), contexts.clone());
     // In a task of its own, so that a panic does not affect anything else.
-    let mut call = tokio::spawn(async move { encoded(handler.run(jobs, contexts).await, count) });
+    let alive = alive.try_read_owned();
+    let mut call = tokio::spawn(async move {
+        let _until_dropped = alive;
+        encoded(handler.run(jobs, contexts).await, count)
+    });
     let ended = tokio::select! {
         ended = &mut call => ended,
         () = all_closed(&mut answers) => return call.abort(),

@@ -33,6 +33,7 @@ pub(super) fn start(
 ) {
     // Before the task starts, so that the job counts as running at once.
     let cx = start_attempt(&shared, claimed);
+    let alive = shared.handlers_alive.clone().try_read_owned();
     tokio::spawn(async move {
         let execution = cx.claimed().job.policy.timeouts.execution;
         let given_up = async {
@@ -66,7 +67,7 @@ pub(super) fn start(
         {
             shared.report(report(&cx, outcome)).await;
         }
-        drop((slot, permit));
+        drop((slot, permit, alive));
     });
 }
 

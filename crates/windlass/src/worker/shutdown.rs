@@ -31,7 +31,7 @@ pub(super) async fn leave(
     if !is_drained {
         shared.cancel_all(CancelReason::Released);
         let _ended_or_not = tokio::time::timeout(shared.settings.grace, shared.running.emptied()).await;
-        release_all(shared).await;
+        release_dropped(shared).await;
     }
     closing.cancel();
     let _ended_or_not = tokio::time::timeout(limits::SHUTDOWN_REPORT_TIMEOUT, completer).await;
@@ -78,6 +78,19 @@ pub(super) async fn report_pauses(shared: Arc<WorkerShared>, over: CancellationT
                 tracing::warn!(%error, is_paused, "failed to report that the worker was paused or resumed");
             }
         }
+    }
+}
+
+/// Releases all jobs that still run, after their handlers were dropped: another worker may start them at once. A handler
+/// that blocks its thread is not waited for any longer than the limit.
+async fn release_dropped(shared: &WorkerShared) {
+    let running = shared.running.all().into_iter();
+    let leaving: Vec<_> =
+        running.filter_map(|cx| Some((shared.running.remove(cx.job_id(), cx.fence())?, cx))).collect();
+    let _dropped_or_not =
+        tokio::time::timeout(limits::HANDLER_DROP_TIMEOUT, shared.handlers_alive.write()).await;
+    for (_leaving, cx) in leaving {
+        shared.report(Report::new(cx.job_id(), cx.fence(), Outcome::Released)).await;
     }
 }
 

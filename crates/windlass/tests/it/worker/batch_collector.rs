@@ -25,6 +25,7 @@ on_every_engine!(
     a_job_that_is_cancelled_or_suspended_leaves_the_others_alone,
     a_worker_that_leaves_does_not_wait_for_more,
     a_batch_that_does_not_stop_is_given_back,
+    a_batch_is_given_back_after_its_handler_was_dropped,
     a_batch_that_has_not_begun_is_given_back_by_a_pause,
 );
 
@@ -174,6 +175,39 @@ async fn a_batch_that_does_not_stop_is_given_back(bench: &Bench) {
     other.stop().await;
 }
 
+/// Says when it is dropped.
+struct Dropped(EventSender);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.say("dropped");
+    }
+}
+
+/// Model: crashes-and-poison
+async fn a_batch_is_given_back_after_its_handler_was_dropped(bench: &Bench) {
+    async fn stubborn(_jobs: Vec<Greet>, State(sender): State<EventSender>) -> Outcomes {
+        let _dropped = Dropped(sender.clone());
+        sender.say("began");
+        std::future::pending().await
+    }
+    let (sender, mut received) = events();
+    let worker = || {
+        let worker =
+            bench.worker().with(sender.clone()).drain(Duration::ZERO).grace(Duration::from_millis(1));
+        Started::new(worker.handle_batch(BatchOptions::new(2, LONG), stubborn))
+    };
+    let first = worker();
+    bench.client.submit_all(["a", "b"].map(greet)).await.unwrap();
+    received.expect("began").await;
+    let second = worker();
+    within(PROMPTLY, first.stop()).await;
+    received.expect("dropped").await;
+    received.expect("began").await;
+    within(PROMPTLY, second.stop()).await;
+    assert_eq!(received.all(), ["dropped"], "it is dropped when the worker has stopped");
+}
+
 /// Model: worker-pause
 async fn a_batch_that_has_not_begun_is_given_back_by_a_pause(bench: &Bench) {
     let mut house = House::open_for(100);
@@ -216,14 +250,6 @@ async fn the_first_job_waits_for_others_but_not_for_long() {
     assert!((secs(11)..secs(12)).contains(&waited), "5 s from the first, then 5 s from the next: {waited:?}");
     job.result(PROMPTLY).await.unwrap();
     worker.stop().await;
-}
-
-struct Dropped(EventSender);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.say("dropped");
-    }
 }
 
 /// Model: execution-timeout. Each job has its own time limit; the call ends with the last of them, and each is tried by itself then.
