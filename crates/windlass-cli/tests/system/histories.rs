@@ -86,8 +86,8 @@ async fn torture(place: Place) {
     drain(&shared).await;
     shared.is_over.store(true, Ordering::SeqCst);
     while workers.join_next().await.is_some() {}
-    // While store time catches up with a database's clock it is twice as fast, and leases half as long.
-    let lease = if is_on_a_file { LEASE } else { LEASE / 2 };
+    // While store time catches up with a database's clock it is a tenth faster, and leases are shorter.
+    let lease = if is_on_a_file { LEASE } else { LEASE * 10 / 11 };
     let outcome = outcome(&shared, lease).await;
     nodes.stop().await;
     let verified = windlass(&["verify", "--store", &nodes.store]).output().await.unwrap();

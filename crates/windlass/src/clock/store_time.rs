@@ -104,7 +104,7 @@ impl StoreTime {
         let is_steady = is_near(read, self.base);
         if is_steady {
             // Not all at once, otherwise a wall clock that runs too fast would be followed anywhere.
-            self.base += (read - self.base).clamp(-passed / SLOWEST, passed * (FASTEST - 1));
+            self.base += (read - self.base).clamp(-passed / SLOWEST, passed / CATCH_UP);
         }
         let has_jumped = self.advance(wall.to, last);
         if is_steady {
@@ -127,7 +127,7 @@ impl StoreTime {
         let to = whole_micros(to).max(self.elapsed);
         let passed = to - self.elapsed;
         let target = self.base + to;
-        self.at = target.clamp(self.at + passed / SLOWEST, self.at + passed * FASTEST);
+        self.at = target.clamp(self.at + passed / SLOWEST, self.at + passed + passed / CATCH_UP);
         self.elapsed = to;
         let last = micros(last);
         let has_jumped = is_leap(self.at, last);
@@ -171,9 +171,8 @@ impl StoreTime {
     }
 }
 
-/// Store time runs at least at one part in this many of real time, and at most this many times as fast.
 const SLOWEST: i64 = limits::CLOCK_SLOWEST;
-const FASTEST: i64 = limits::CLOCK_FASTEST;
+const CATCH_UP: i64 = limits::CLOCK_CATCH_UP;
 
 fn is_near(one: i64, other: i64) -> bool {
     (one - other).abs() <= whole_micros(limits::CLOCK_STEP_MAX)

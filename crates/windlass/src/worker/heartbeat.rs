@@ -22,7 +22,7 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
     // A worker without heartbeats loses its leases. Its handlers are told to stop early enough to finish before other
     // workers start their jobs.
     let grace = shared.settings.grace.min(limits::WORKER_SILENCE_MAX / 3);
-    let silence = limits::WORKER_SILENCE_MAX.saturating_sub(grace);
+    let silence = limits::WORKER_CUT_OFF.saturating_sub(grace);
     let mut deadline = WaitLimit::for_duration(silence);
     // The subscription of the last wait, if the wait ended without a notification.
     let mut missed: Option<Interrupts> = None;

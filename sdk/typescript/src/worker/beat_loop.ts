@@ -67,7 +67,8 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
   const beat = async () => {
     const now = performance.now();
     const all = [...jobs.entries()];
-    const waitMs = everyMs();
+    // A lease is renewed when a request arrives, not when it is answered: two in a row must be short of the silence.
+    const waitMs = Math.round(everyMs() / 2);
     for (let at = 0; at === 0 || at < all.length; at += JOBS_MAX) {
       const part = all.slice(at, at + JOBS_MAX);
       const isLast = at + JOBS_MAX >= all.length;

@@ -19,8 +19,8 @@ const CLAIM_WAIT_MS = 20_000;
 const BACKLOG_MAX = 2000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2000;
-/** A worker without answers is dead to the server after 30 s. */
-const SILENCE_MS = 30_000;
+/** Handlers of a worker without answers have stopped by then: the server's 30 s may be shorter by a tenth. */
+const SILENCE_MS = 26_000;
 const SILENCE_MS_LEAST = 5000;
 /** How long the last outcomes may take. */
 const REPORT_MS_MAX = 10_000;
@@ -84,7 +84,7 @@ export class Session {
 
   async #start(): Promise<void> {
     const { worker_id, heartbeat_every } = await this.#post();
-    const silenceMs = Math.max(SILENCE_MS_LEAST, Math.min(25_000, SILENCE_MS - this.#graceMs));
+    const silenceMs = Math.max(SILENCE_MS_LEAST, Math.min(21_000, SILENCE_MS - this.#graceMs));
     const config = { ...this.http.credentials, everyMs: toMillis(heartbeat_every), silenceMs };
     const isInThread = this.options.heartbeatThread !== false && !this.http.hasOwnFetch;
     this.#heartbeats = await startHeartbeats(config, isInThread, (news) => this.#hear(news));

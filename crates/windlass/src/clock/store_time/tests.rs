@@ -43,15 +43,15 @@ fn store_time_is_the_wall_clock_while_that_is_right() {
     assert_eq!((time.belief(), time.ahead()), (ClockTrust::Believed, 0));
 }
 
-/// Model: store-time. A step of less than a minute is followed, at most at twice and at least at half of real time.
+/// Model: store-time. A step of less than a minute is followed, a tenth faster than real time or at half of it.
 #[test]
 fn a_small_step_is_followed_at_a_bounded_rate() {
     let mut time = new();
-    assert_eq!(run(&mut time, 0, 10, 30_000), 20_000, "twice as fast");
-    assert_eq!(run(&mut time, 10, 30, 30_000), 60_000, "until they meet");
-    assert_eq!(run(&mut time, 30, 40, 30_000), 70_000);
-    assert_eq!(run(&mut time, 40, 50, 0), 75_000, "half as fast");
-    assert_eq!(run(&mut time, 50, 100, 0), 100_000, "until they meet");
+    assert_eq!(run(&mut time, 0, 10, 30_000), 11_000, "a tenth faster");
+    assert_eq!(run(&mut time, 10, 300, 30_000), 330_000, "until they meet");
+    assert_eq!(run(&mut time, 300, 310, 30_000), 340_000);
+    assert_eq!(run(&mut time, 310, 320, 0), 345_000, "half as fast");
+    assert_eq!(run(&mut time, 320, 370, 0), 370_000, "until they meet");
     assert_eq!(time.belief(), ClockTrust::Believed);
 }
 
@@ -186,7 +186,7 @@ proptest! {
             };
             time.observe(wall(elapsed, off), Timestamp::MIN, false);
             let moved = time.now().as_millis() - before.as_millis();
-            prop_assert!(moved >= passed / 2 - 1 && moved <= 2 * passed + 1, "{moved} in {passed}");
+            prop_assert!(moved >= passed / 2 - 1 && moved <= passed + passed / 10 + 1, "{moved} in {passed}");
         }
         // However wild it was: with a clock that is right it is right again, or says that it is not.
         for _ in 0..3_600 {

@@ -75,8 +75,8 @@ async fn a_small_step_of_the_wall_clock_is_followed(on: On) {
     t.pass(10).await;
     let passed = t.store.clock().now.since(began).as_secs();
     // A read of the time just before the first reading shows the time as before.
-    assert!((19..=20).contains(&passed), "twice as fast: {passed} s");
-    t.pass(30).await;
+    assert!((10..=11).contains(&passed), "a tenth faster: {passed} s");
+    t.pass(300).await;
     let report = t.store.clock();
     assert_eq!((report.is_believed, report.ahead_ms), (true, 0));
 }

@@ -23,7 +23,7 @@ on_engines!([Sqlite, Postgres]
 );
 
 const NODES: usize = 3;
-/// Store time runs at most twice as fast as real time; what is shown is rounded.
+/// Store time runs at most a tenth faster than real time; what is shown is rounded.
 const ROUNDING: Duration = Duration::from_millis(2);
 
 impl Node {
@@ -144,7 +144,7 @@ impl Walk {
             node.clocks.pass(passed);
             let now = node.store.clock().now;
             assert!(now >= before[number], "{}: time of {number} went back", self.reply);
-            let most = passed * 2 + ROUNDING;
+            let most = passed * 11 / 10 + ROUNDING;
             assert!(now.since(before[number]) <= most, "{}: time of {number} jumped", self.reply);
         }
         for number in 0..NODES {

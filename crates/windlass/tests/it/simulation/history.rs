@@ -56,9 +56,9 @@ impl Reach {
 }
 
 /// A lease of 30 s lasts at least this long, in milliseconds that really pass. A node that starts while the database's clock is
-/// not believed begins at the last commit, up to 10 s behind the others; store time may run twice as fast until it has
-/// caught up with a clock that was set; and a machine's clock may run fast by a hundredth.
-const LEASE_MIN_MILLIS: i64 = (30_000 - 10_000) * 100 / 101 / 2;
+/// not believed begins at the last commit, up to 10 s behind the others; store time may run a tenth faster until it
+/// has caught up with a clock that was set; and a machine's clock may run fast by a hundredth.
+const LEASE_MIN_MILLIS: i64 = (30_000 - 10_000) * 100 / 101 * 10 / 11;
 
 /// Requests and answers of one timeline of the store.
 #[derive(Debug, Clone, Default)]

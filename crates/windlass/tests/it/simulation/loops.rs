@@ -332,7 +332,7 @@ impl World {
                     });
                 }
                 _ => {
-                    let by = [-60_000, -5_000, 5_000, 60_000, 3_600_000][self.shared.below(5)];
+                    let by = [-60_000, -5_000, 5_000, 40_000, 60_000, 3_600_000][self.shared.below(6)];
                     self.shared.tell(&format!("the database's clock is set by {by} ms"));
                     self.shared.set_by.fetch_add(by, Ordering::SeqCst);
                 }
