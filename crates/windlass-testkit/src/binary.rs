@@ -1,5 +1,5 @@
-//! Which program the tests start: the one that cargo built for them, or the one that `WINDLASS_BINARY` names. `./check` names
-//! the release build there, so that what is tested is what is shipped.
+//! Which program the tests start: the one that cargo built for them, with the compiler's checks, or the one that
+//! `WINDLASS_BINARY` names. `./check release` names the release build there, so that what is shipped is tested, too.
 
 use std::path::{Path, PathBuf};
 

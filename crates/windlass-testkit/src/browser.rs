@@ -33,7 +33,7 @@ impl Browser {
     /// # Panics
     /// When there is none: `./check` says how to get it.
     pub fn start() -> Browser {
-        let profile = tempfile::tempdir().expect("a folder for the browser's profile");
+        let profile = crate::store_folder();
         // The browser reads commands from file 3 and answers on file 4; a shell can give it those without unsafe code.
         let script = r#"exec "$@" 3<&0 4>&1 1>/dev/null 2>/dev/null"#;
         let mut command = Command::new("sh");

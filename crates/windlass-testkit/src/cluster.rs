@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::store_folder::store_folder;
+
 /// The server that most tests share; it need not survive a loss of power.
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
     if let Ok(address) = std::env::var("WINDLASS_TEST_POSTGRES") {
@@ -269,7 +271,7 @@ impl Cluster {
         let copied = as_user(&binary("pg_basebackup"))
             .args(["-U", "windlass", "-h"])
             .arg(&self.folder)
-            .args(["-R", "-X", "stream", "-c", "fast", "-D"])
+            .args(["-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"])
             .arg(data)
             .output()
             .expect("pg_basebackup runs");
@@ -286,7 +288,7 @@ impl Drop for Cluster {
 }
 
 pub fn new_folder() -> PathBuf {
-    let folder = tempfile::Builder::new().prefix("windlass-postgres-").tempdir().expect("a folder").keep();
+    let folder = store_folder().keep();
     own(&folder);
     folder
 }

@@ -75,7 +75,7 @@ impl Site {
 
     /// The same with more flags.
     pub async fn with(flags: &[&str]) -> Site {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = crate::store_folder();
         let store = store_in(folder.path());
         Site::on(folder, store, flags).await
     }

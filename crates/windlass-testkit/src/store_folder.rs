@@ -1,5 +1,7 @@
 //! Where the stores of most tests lie.
 
+use std::path::PathBuf;
+
 use tempfile::TempDir;
 
 /// Bytes a disk in memory has free if it is to be used: those of containers are often small.
@@ -11,6 +13,6 @@ pub fn store_folder() -> TempDir {
     let memory = "/dev/shm";
     let has_space =
         rustix::fs::statvfs(memory).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= FREE_MIN);
-    let folder = if has_space { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    folder.expect("a directory for the test")
+    let place = if has_space { PathBuf::from(memory) } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("windlass-").tempdir_in(place).expect("a directory for the test")
 }

@@ -1,7 +1,9 @@
 //! `windlass sdk-test` finds workers that do not follow the protocol.
 
 use std::process::Output;
+use std::time::Duration;
 
+use windlass::clock::Stopwatch;
 use windlass_testkit::windlass;
 
 /// A worker that completes every job with 1, without doing what it says.
@@ -55,6 +57,9 @@ async fn a_worker_that_does_not_ask_again_is_found() {
 
 #[tokio::test]
 async fn a_worker_that_ends_by_itself_is_found() {
+    let watch = Stopwatch::start();
     let said = complaint("steps: nothing dies", &["sh", "-c", "exit 3"]).await;
     assert!(said.contains("the worker ended by itself: exit status: 3"), "{said}");
+    // Half of what a case may take.
+    assert!(watch.elapsed() < Duration::from_secs(30), "nothing more is waited for: {:?}", watch.elapsed());
 }

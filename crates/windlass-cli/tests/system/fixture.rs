@@ -20,7 +20,7 @@ impl On {
         match self {
             On::Memory => (None, "memory:".to_owned()),
             On::Sqlite => {
-                let files = tempfile::tempdir().expect("a directory for the test");
+                let files = windlass_testkit::store_folder();
                 let address = windlass_testkit::store_in(files.path());
                 (Some(files), address)
             }

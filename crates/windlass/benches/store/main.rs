@@ -11,6 +11,12 @@
 mod cluster;
 mod fleet;
 mod place;
+/// Where the tests take a disk in memory, a real one is measured.
+mod store_folder {
+    pub(crate) fn store_folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a folder for the server")
+    }
+}
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ impl Bench {
 
     pub(crate) async fn on_postgres() -> Bench {
         let store = tokio::task::spawn_blocking(cluster::new_schema).await.unwrap();
-        let site = Site::on(tempfile::tempdir().unwrap(), store, &[]).await;
+        let site = Site::on(windlass_testkit::store_folder(), store, &[]).await;
         Bench { site, key: "none".to_owned() }
     }
 

@@ -1,5 +1,6 @@
 //! Several nodes on one database, each behind a proxy of its own, so that a fault can hit one of them or all.
 
+use tokio::sync::watch;
 use windlass::store::Store;
 use windlass::store::environment::{Environment, StoreOptions, Timing};
 
@@ -50,5 +51,30 @@ impl Fleet {
     pub(crate) async fn agree_and_close(&self, expected: &[usize]) {
         agree(&self.nodes, expected).await;
         self.nodes.iter().for_each(Store::close);
+    }
+}
+
+/// How often something has happened at each node, for those who wait until it has happened more often.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(watch::Sender<[usize; NODES]>);
+
+impl Counts {
+    /// It has happened once more at this node.
+    pub(crate) fn add(&self, node: usize) {
+        self.0.send_modify(|counts| counts[node] += 1);
+    }
+
+    /// Waits until it has happened so many more times at every node.
+    pub(crate) async fn grow(&self, more: usize) {
+        self.grow_until(more, || true).await;
+    }
+
+    /// The same, until this is true as well, which is asked again whenever it happens.
+    pub(crate) async fn grow_until(&self, more: usize, is_enough: impl Fn() -> bool) {
+        let before = *self.0.borrow();
+        let has_grown =
+            |counts: &[usize; NODES]| counts.iter().zip(before).all(|(now, before)| *now >= before + more);
+        let mut counts = self.0.subscribe();
+        counts.wait_for(|counts| has_grown(counts) && is_enough()).await.expect("the sender is here");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Value, json};
 use windlass::clock::Deadline;
 use windlass::job::{JobId, JobRecord, JobState, SuspendMode};
@@ -109,8 +109,13 @@ impl Case {
             None => stage.url(),
         };
         let worker = Worker::start(program, &url, &folder.0, stage.store.clone())?;
-        let ended = tokio::time::timeout(PATIENCE, self.play(&mut stage, &worker, &folder.0)).await;
-        let ended = ended.unwrap_or_else(|_| bail!("it takes longer than {PATIENCE:?}"));
+        let ended = tokio::select! {
+            biased;
+            played = tokio::time::timeout(PATIENCE, self.play(&mut stage, &worker, &folder.0)) => {
+                played.unwrap_or_else(|_| bail!("it takes longer than {PATIENCE:?}"))
+            }
+            () = worker.ended() => Err(anyhow!("no worker is left")),
+        };
         // If the worker ended by itself, that is the reason for the rest.
         worker.end().await?;
         stage.end().await?;
@@ -160,7 +165,6 @@ impl Case {
             // A day without heartbeats ends its registration: a slow machine would lose it to every step.
             let mut wait = Patience::new();
             while stage.store.config(&Caller::local()).await?.workers.is_empty() {
-                ensure!(!worker.has_ended(), "no worker is left");
                 wait.look_again().await?;
             }
             dev::advance(&stage.store, &stage.clock, DAY, PATIENCE).await?;

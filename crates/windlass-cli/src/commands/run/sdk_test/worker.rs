@@ -49,9 +49,9 @@ impl Worker {
         self.orders.send(order).await.context("the worker is gone")
     }
 
-    /// Whether the process ended by itself, and not because it killed itself.
-    pub(super) fn has_ended(&self) -> bool {
-        self.orders.is_closed()
+    /// Returns once the process has ended by itself, and not because it killed itself.
+    pub(super) async fn ended(&self) {
+        self.orders.closed().await;
     }
 
     /// Ends the process; fails if it ever ended in a way that it should not.

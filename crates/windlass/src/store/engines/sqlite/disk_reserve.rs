@@ -76,15 +76,12 @@ impl Reserve {
 
     fn fill(&self, bytes: u64) -> io::Result<()> {
         let mut file = self.open_file()?;
-        // Not zeros: some file systems store them without using space.
-        let mut noise = 0x9E37_79B9_7F4A_7C15_u64;
-        let mut block = vec![0; 1 << 20];
+        let mut block = noise();
         for _ in 0..bytes >> 20 {
-            for word in block.chunks_exact_mut(8) {
-                noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                word.copy_from_slice(&(noise ^ (noise >> 29)).to_le_bytes());
-            }
             file.write_all(&block)?;
+            for page in block.chunks_exact_mut(PAGE) {
+                page[0] = page[0].wrapping_add(1);
+            }
         }
         Ok(())
     }
@@ -106,6 +103,20 @@ impl Reserve {
     }
 }
 
+/// What differs from one block to the next: file systems that keep equal parts once compare no smaller ones.
+const PAGE: usize = 4096;
+
+/// A block that takes its space on every file system: some store zeros without using any.
+fn noise() -> Vec<u8> {
+    let mut block = vec![0; 1 << 20];
+    let mut noise = 0x9E37_79B9_7F4A_7C15_u64;
+    for word in block.chunks_exact_mut(8) {
+        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        word.copy_from_slice(&(noise ^ (noise >> 29)).to_le_bytes());
+    }
+    block
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +132,16 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
         assert!(reserve.is_held(Timestamp::MIN.plus(limits::RESERVE_RETRY_EVERY), || 0));
         assert_eq!(fs::metadata(&path).unwrap().len(), limits::RESERVE_BYTES);
+    }
+
+    #[test]
+    fn no_page_of_it_is_like_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("reserve");
+        Reserve::open(&path, 0o600);
+        let reserved = fs::read(&path).unwrap();
+        let pages: std::collections::HashSet<&[u8]> = reserved.chunks(PAGE).collect();
+        assert_eq!(pages.len(), reserved.len() / PAGE);
     }
 
     #[test]

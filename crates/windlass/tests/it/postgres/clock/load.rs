@@ -20,7 +20,7 @@ use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
 use windlass::store::command::submit::SubmitOptions;
 use windlass::store::command::worker::NewWorker;
 
-use super::super::fleet::NODES;
+use super::super::fleet::{Counts, NODES};
 use super::{DAY, LONG, MINUTE, clocked, numbered, open};
 use crate::fixture::cluster::schema_at;
 use crate::fixture::faketime;
@@ -39,7 +39,7 @@ struct Load {
     stop: AtomicBool,
     /// The number of the next job.
     next: AtomicUsize,
-    turns: [AtomicUsize; NODES],
+    turns: Counts,
     completed: AtomicUsize,
 }
 
@@ -71,7 +71,7 @@ async fn work(node: Store, number: usize, load: Arc<Load>) {
             assert_eq!(answer, Finish::Applied(JobState::Completed));
             load.completed.fetch_add(1, Ordering::SeqCst);
         }
-        load.turns[number].fetch_add(1, Ordering::SeqCst);
+        load.turns.add(number);
     }
 }
 
@@ -87,15 +87,8 @@ async fn keep(node: Store, load: Arc<Load>) {
 
 /// Every worker has taken some more turns, and all nodes believe the database's clock or do not.
 async fn goes_on(nodes: &[Store], load: &Load, is_believed: bool) {
-    let turns = || load.turns.each_ref().map(|turns| turns.load(Ordering::SeqCst));
-    let before = turns();
-    let going = async {
-        while turns().iter().zip(before).any(|(now, before)| *now < before + TURNS)
-            || nodes.iter().any(|node| node.clock().is_believed != is_believed)
-        {
-            tokio::task::yield_now().await;
-        }
-    };
+    let are_agreed = || nodes.iter().all(|node| node.clock().is_believed == is_believed);
+    let going = load.turns.grow_until(TURNS, are_agreed);
     let in_time = tokio::time::timeout(LONG, going).await;
     let clocks: Vec<_> = nodes.iter().map(Store::clock).collect();
     in_time.unwrap_or_else(|_| panic!("work goes on: {clocks:?}"));
@@ -134,7 +127,7 @@ async fn a_database_clock_that_jumps_at_random_under_load_destroys_nothing() {
     let load = Arc::new(Load {
         stop: AtomicBool::new(false),
         next: AtomicUsize::new(0),
-        turns: Default::default(),
+        turns: Counts::default(),
         completed: AtomicUsize::new(0),
     });
     let mut working = JoinSet::new();

@@ -16,7 +16,7 @@ use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::cluster::Cluster;
 use crate::fixture::observed::agree;
-use crate::postgres::fleet::NODES;
+use crate::postgres::fleet::{Counts, NODES};
 use crate::postgres::{LONG, open, submit};
 
 /// Promotions by default; `WINDLASS_FAILOVERS` says otherwise, as `scripts/failover` does.
@@ -33,7 +33,7 @@ struct Ledger {
     /// The number of the next job.
     next: AtomicUsize,
     /// Submissions that each node was answered.
-    answered: [AtomicUsize; NODES],
+    answered: Counts,
     /// How often the end of each job was accepted.
     ended: Mutex<HashMap<JobId, usize>>,
 }
@@ -45,21 +45,14 @@ impl Ledger {
 
     /// Every node is answered a few more times.
     async fn goes_on(&self) {
-        let counts = || self.answered.each_ref().map(|answered| answered.load(Ordering::SeqCst));
-        let before = counts();
-        let goes_on = async {
-            while counts().iter().zip(&before).any(|(now, before)| *now < before + ANSWERS) {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(LONG, goes_on).await.expect("work goes on everywhere");
+        tokio::time::timeout(LONG, self.answered.grow(ANSWERS)).await.expect("work goes on everywhere");
     }
 }
 
 async fn submits(node: Store, place: usize, ledger: Arc<Ledger>) {
     while !ledger.is_over() {
         submit(&node, ledger.next.fetch_add(1, Ordering::SeqCst)).await;
-        ledger.answered[place].fetch_add(1, Ordering::SeqCst);
+        ledger.answered.add(place);
     }
 }
 

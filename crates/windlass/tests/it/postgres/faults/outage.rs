@@ -12,7 +12,7 @@ use windlass::store::environment::StoreOptions;
 
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::fixture::observed::agree;
-use crate::postgres::fleet::NODES;
+use crate::postgres::fleet::{Counts, NODES};
 use crate::postgres::{LONG, open, submit};
 
 /// Restarts under load.
@@ -25,42 +25,31 @@ struct Load {
     /// The number of the next job.
     next: Arc<AtomicUsize>,
     /// How many each node has been answered.
-    answered: Vec<Arc<AtomicUsize>>,
+    answered: Arc<Counts>,
     submitting: JoinSet<()>,
 }
 
 impl Load {
     fn start(address: &str) -> Load {
         let nodes: Vec<Store> = (0..NODES).map(|_| open(address)).collect();
-        let (stop, next): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
-        let answered: Vec<Arc<AtomicUsize>> = nodes.iter().map(|_| Arc::default()).collect();
+        let (stop, next, answered): (Arc<AtomicBool>, Arc<AtomicUsize>, Arc<Counts>) = Default::default();
         let mut submitting = JoinSet::new();
-        for (node, answered) in nodes.iter().zip(&answered) {
+        for (place, node) in nodes.iter().enumerate() {
             let (node, answered) = (node.clone(), answered.clone());
             let (stop, next) = (stop.clone(), next.clone());
             submitting.spawn(async move {
                 while !stop.load(Ordering::SeqCst) {
                     submit(&node, next.fetch_add(1, Ordering::SeqCst)).await;
-                    answered.fetch_add(1, Ordering::SeqCst);
+                    answered.add(place);
                 }
             });
         }
         Load { nodes, stop, next, answered, submitting }
     }
 
-    fn counts(&self) -> Vec<usize> {
-        self.answered.iter().map(|answered| answered.load(Ordering::SeqCst)).collect()
-    }
-
     /// Every node is answered so many more times.
     async fn goes_on(&self, more: usize) {
-        let before = self.counts();
-        let goes_on = async {
-            while self.counts().iter().zip(&before).any(|(now, before)| *now < before + more) {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(LONG, goes_on).await.expect("work goes on everywhere");
+        tokio::time::timeout(LONG, self.answered.grow(more)).await.expect("work goes on everywhere");
     }
 
     /// Every submission was answered, and all nodes show what was.

@@ -4,6 +4,9 @@
 #[allow(dead_code, unreachable_pub, reason = "the tests of the whole store use more of it")]
 #[path = "../../../../../../windlass-testkit/src/cluster.rs"]
 pub(in crate::store::engines::postgres) mod cluster;
+#[allow(unreachable_pub, reason = "as above")]
+#[path = "../../../../../../windlass-testkit/src/store_folder.rs"]
+mod store_folder;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
