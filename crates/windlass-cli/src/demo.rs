@@ -13,9 +13,7 @@ use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
 use windlass::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::schedules::{NewSchedule, PauseSchedule};
+use windlass::store::{NewSchedule, Pause, PauseSchedule, PauseTarget, Settings};
 use windlass::worker::Worker;
 
 pub(crate) use history::play_history;

@@ -10,12 +10,8 @@ use windlass::error::{ActError, AlertError, SubmitError};
 use windlass::job::{AlertName, Failure, JobState, NewJob, Payload, RetryPolicy};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::alerts::{Alert, AlertRef, PauseAlert, PutAlert};
 use windlass::store::engine::RecordQuery;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Alert, AlertRef, Filter, ListRequest, PauseAlert, PutAlert, Redrive, Snapshot};
 
 use crate::fixture::{Fixture, caller, job_type, new_job, queue, secs, tenant};
 use crate::schedule::every;

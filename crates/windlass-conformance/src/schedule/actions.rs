@@ -8,8 +8,8 @@ use windlass::job::{Dependency, JobId, JobState, NewJob, Payload};
 use windlass::limits;
 use windlass::schedule::{CatchUp, ScheduleSpec};
 use windlass::store::caller::Role;
-use windlass::store::documents::schedules::{NewSchedule, PauseSchedule, ScheduleRef};
 use windlass::store::engine::RecordQuery;
+use windlass::store::{NewSchedule, PauseSchedule, ScheduleRef};
 
 use super::{cron, every, get, jobs, named, put};
 use crate::fixture::{Fixture, caller, new_job, secs, tenant};

@@ -8,10 +8,10 @@ use axum::extract::Path;
 use axum::response::Response;
 use windlass::alert::{AlertFormat, AlertStatus};
 use windlass::clock::Timestamp;
+use windlass::internal::wire::alert::describe;
 use windlass::job::{AlertName, JobId, JobRecord, Tenant};
 use windlass::store::caller::Permission;
-use windlass::store::documents::alerts::{Alert, AlertRef, PauseAlert};
-use windlass::store::wire::alert::describe;
+use windlass::store::{Alert, AlertRef, PauseAlert};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::limits;

@@ -10,7 +10,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{JobId, ScheduleName, Tenant};
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
 use windlass::store::caller::Permission;
-use windlass::store::documents::schedules::{DeletedSchedule, PauseSchedule, Schedule, ScheduleRef};
+use windlass::store::{DeletedSchedule, PauseSchedule, Schedule, ScheduleRef};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::limits;

@@ -2,8 +2,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{GroupDecision, GroupStrategy, JobRecord};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, ListRequest, Order};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::parts::format::{percent, real};

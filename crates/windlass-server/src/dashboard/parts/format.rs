@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::clock::Timestamp;
 use windlass::job::WorkerId;
 use windlass::schedule::Zone;
-use windlass::store::documents::config::Config;
+use windlass::store::Config;
 
 pub(in crate::dashboard) use crate::number::grouped as count;
 use crate::number::scaled;

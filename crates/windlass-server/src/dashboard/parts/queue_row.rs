@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
-use windlass::store::query::queues::QueueInfo;
+use windlass::store::QueueInfo;
 
 use crate::dashboard::page::PauseView;
 use crate::dashboard::parts::chart;

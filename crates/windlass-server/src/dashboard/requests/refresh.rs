@@ -17,9 +17,9 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Mutex, mpsc, watch};
 use windlass::Store;
 use windlass::clock::Stopwatch;
+use windlass::internal::ReadSource;
 use windlass::job::JobId;
-use windlass::store::notify::feed::Change;
-use windlass::store::read_source::ReadSource;
+use windlass::store::Change;
 
 use crate::dashboard::parts::latest_records::Tail;
 use crate::dashboard::requests::form::Query;

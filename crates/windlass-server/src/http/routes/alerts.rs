@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use windlass::internal::wire::alert::alert as encode;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
-use windlass::store::documents::alerts::{Alert, AlertRef, PauseAlert};
-use windlass::store::wire::alert::alert as encode;
+use windlass::store::{Alert, AlertRef, PauseAlert};
 use windlass_api::actions::{EmptyBody, ReasonBody};
 use windlass_api::alert::{ActedAlert, AlertBody, AlertPauseBody, AlertView, Alerts};
 use windlass_api::job::Job;

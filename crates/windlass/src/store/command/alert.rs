@@ -1,6 +1,6 @@
 //! Alerts: create, pause, resume, test, delete. Deciding about them is in its own module.
 
-pub mod evaluate;
+pub(crate) mod evaluate;
 
 use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Category, Fence, JobId, JobRecord, JobState, Lease, Progress, Seq, WorkerId, check_text};
 use crate::limits;
+use crate::settings::PauseMode;
 use crate::store::caller::{Caller, Permission};
-use crate::store::documents::config::PauseMode;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The heartbeat of one job.

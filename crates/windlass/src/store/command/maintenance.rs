@@ -1,11 +1,11 @@
 //! Maintenance over time: promote due jobs, end leases of silent workers, expire jobs, resume expired pauses, forget
 //! old workers, prune. Each is a conditional change, so two processes doing it at once do it only once.
 
-pub mod audit_chain;
-pub mod clock;
+pub(crate) mod audit_chain;
+pub(crate) mod clock;
 pub(crate) mod repair;
-pub mod retention;
-pub mod roll_up;
+pub(crate) mod retention;
+pub(crate) mod roll_up;
 
 use std::collections::BTreeSet;
 

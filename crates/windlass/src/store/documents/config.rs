@@ -18,11 +18,8 @@ use crate::job::{
 };
 use crate::key::KeyId;
 use crate::limits;
-pub use crate::settings::PauseMode;
 use crate::settings::shorter;
-pub use crate::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
-};
+use crate::settings::{PauseMode, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings};
 use crate::store::caller::Caller;
 use crate::store::documents::schedules::Schedule;
 use crate::store::engine::{DocumentKind, EngineResult, LimitScope, Read};

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-pub use self::effects::Effects;
+pub(crate) use self::effects::Effects;
 use self::job_data::JobDataBuffer;
 use self::pending::{Mark, NewParts, Pending};
 use crate::audit::Record;

@@ -10,18 +10,14 @@ use uuid::Uuid;
 use windlass::client::Client;
 use windlass::clock::Timestamp;
 use windlass::error::{StoreError, SubmitError};
+use windlass::internal::REFUSED_SUBMISSION;
 use windlass::job::{
     Category, Dependency, JitterMode, JobId, JobState, JobType, NewJob, Payload, Priority, RetryPolicy,
     Strategy, WorkerVersion,
 };
 use windlass::settings::patch::{Field, SettingsPatch, TenantPatch};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::submit::inbox::REFUSED;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{ActionRequest, Redrive, Snapshot, Store, SubmitOptions};
 use windlass::worker::Worker;
 use windlass_api::submission::Submission;
 

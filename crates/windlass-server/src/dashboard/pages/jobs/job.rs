@@ -8,9 +8,7 @@ use serde_json::value::RawValue;
 use windlass::clock::Timestamp;
 use windlass::job::{ErrorCause, JobId, JobRecord, JobState, Payload, SavedStep, ordered_steps};
 use windlass::store::caller::Permission;
-use windlass::store::command::attempt_writes::LogLine;
-use windlass::store::query::job_details::Attempt;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Attempt, LogLine, Snapshot};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::jobs::graph::{self, Drawing};
