@@ -45,7 +45,7 @@ pub use command::redrive::Redrive;
 pub use command::settings::{Settings, SettingsReport};
 pub use command::submit::{Receipt, SubmitOptions};
 pub use command::worker::NewWorker;
-pub use documents::alerts::{Alert, AlertPause, AlertRef, PauseAlert, PutAlert};
+pub use documents::alerts::{Alert, PutAlert};
 pub use documents::attempt::AttemptRecord;
 pub use documents::config::{Config, NamesMax, PauseRecord, PauseScope, PushTargets, Resumption, Worker};
 pub use documents::counters::{Counts, LimitScope, StateCounts};
@@ -53,10 +53,8 @@ pub use documents::error_stats::{ErrorCount, ErrorStats};
 pub use documents::history::{Gauge, HistorySubject, Point};
 pub use documents::latency::{Exemplar, Exemplars, LatencyHistogram};
 pub use documents::minute_stats::{DueRate, Minute, Rates};
-pub use documents::schedules::{
-    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule,
-    SchedulePause, ScheduleRef,
-};
+pub use documents::schedules::{DeletedSchedule, NewSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule};
+pub use documents::tenant_object::{AlertRef, ObjectPause, ObjectRef, PauseOptions, ScheduleRef};
 pub use documents::webhook::WebhookSecret;
 pub use environment::{Environment, FileCheck, StoreOptions, TicketOptions};
 pub use filter::{Filter, Order, Scan, SearchResult};

@@ -50,7 +50,7 @@ impl Remote {
         Ok(())
     }
 
-    /// A server is not told that a worker's own program paused it.
+    /// A server does not learn that a worker's own program paused it.
     #[allow(clippy::unused_async, reason = "a verb of the contract")]
     pub(crate) async fn set_worker_paused(
         &self,

@@ -16,6 +16,7 @@ pub(crate) mod minute_stats;
 pub(crate) mod schedules;
 pub(crate) mod shares;
 pub(in crate::store) mod stats_cache;
+pub(crate) mod tenant_object;
 #[cfg(test)]
 mod tests;
 pub(crate) mod webhook;

@@ -437,7 +437,7 @@ async fn in_parts(
     }
 }
 
-/// Whether there is somebody to ask.
+/// Whether a person can be asked.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -39,7 +39,7 @@ struct TypeRow {
     is_failing: bool,
     /// Jobs that failed in the last hour.
     failed: String,
-    /// Whether some of them are open: nobody has retried them.
+    /// Whether some of them are open: they were not retried.
     has_open: bool,
     half: String,
     most: String,

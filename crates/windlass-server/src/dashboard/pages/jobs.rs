@@ -300,7 +300,7 @@ fn tabs(asked: &FilterInput, stats: &Stats) -> Vec<Tab> {
     };
     let each = JobState::ALL.into_iter().map(|state| {
         let number = counts.get(&state).copied().unwrap_or(0);
-        // On other pages these words mean jobs that nobody has retried.
+        // On other pages these words mean jobs that were not retried.
         let stored = if matches!(state, JobState::Failed | JobState::DeadLetter) { ", stored" } else { "" };
         Tab {
             name: format!("{}{stored}", state.as_str().replace('_', " ")),

@@ -39,7 +39,7 @@ pub(in crate::dashboard) struct QueueRow {
     pub(in crate::dashboard) retrying: String,
     /// Jobs that failed in the last hour.
     pub(in crate::dashboard) failed: String,
-    /// Whether some of them are open: nobody has retried them.
+    /// Whether some of them are open: they were not retried.
     pub(in crate::dashboard) is_failing: bool,
     /// Stored dead letters, including redriven ones.
     pub(in crate::dashboard) dead: String,

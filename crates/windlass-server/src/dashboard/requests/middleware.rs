@@ -56,7 +56,7 @@ impl FromRequestParts<Dashboard> for Visitor {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Visitor, PageError> {
-        Ok(parts.extensions.get::<Visitor>().cloned().expect("the middleware admits nobody else"))
+        Ok(parts.extensions.get::<Visitor>().cloned().expect("the middleware admits only visitors"))
     }
 }
 

@@ -169,7 +169,7 @@ impl WriteTx<'_> {
 
     fn drop_old_rates(&mut self) -> Result<(), StoreError> {
         let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_UNROLLED_MAX);
-        // Those that nobody has rolled up, and a bounded number: there is one per lane and minute, and this runs every
+        // Those that are not rolled up yet, and a bounded number: there is one per lane and minute, and this runs every
         // second.
         for old in self
             .db()?

@@ -246,8 +246,8 @@ impl Config {
     /// tenants.
     pub fn queue_in_force(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueSettings {
         let of = |tenant: Option<&Tenant>| self.queues.get(&(queue.clone(), tenant.cloned()));
-        let everybody = of(None).cloned().unwrap_or_default();
-        tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
+        let of_all = of(None).cloned().unwrap_or_default();
+        tenant.and_then(|tenant| of(Some(tenant))).map_or(of_all.clone(), |own| own.or(&of_all))
     }
 
     /// The effective push targets.

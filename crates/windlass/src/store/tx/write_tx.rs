@@ -491,7 +491,7 @@ impl<'a> WriteTx<'a> {
     /// Writes the remaining changes and returns what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
-        self.write_tallies()?;
+        self.write_usage()?;
         self.write_rates()?;
         Ok(self.effects)
     }

@@ -527,7 +527,7 @@ async fn a_key_beyond_the_limit_is_rejected_in_the_inbox() {
     let refused = submit(&client, &schema, options).await.unwrap();
     let found = taken_in(&store, refused).await;
     let error = found.job.details.error.as_ref().expect("it says why");
-    assert_eq!((found.job.state, error.code.as_deref()), (JobState::Failed, Some(REFUSED)));
+    assert_eq!((found.job.state, error.code.as_deref()), (JobState::Failed, Some(REFUSED_SUBMISSION)));
     assert!(
         error.message.contains("`b`") && error.message.contains("max_concurrency_keys is 1"),
         "{error:?}"
@@ -562,7 +562,7 @@ async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
     let found = taken_in(&store, inside).await;
     assert_eq!(found.job.state, JobState::Failed);
     let error = found.job.details.error.as_ref().expect("it says why");
-    assert_eq!(error.code.as_deref(), Some(REFUSED));
+    assert_eq!(error.code.as_deref(), Some(REFUSED_SUBMISSION));
     assert!(error.message.contains("callback_url"), "{}", error.message);
     verify(&store).await;
     let sql = format!(
