@@ -207,7 +207,7 @@ fn nothing(screen: &Screen, pane: Pane) -> String {
         Pane::Workers => "no workers: `windlass work TYPE -- PROGRAM` starts one",
         Pane::Types => "no types yet: submit a job",
         Pane::Schedules => "no schedules: `windlass schedules create` creates one",
-        Pane::Groups => "no failed jobs that nobody has retried",
+        Pane::Groups => "no failed jobs that were not retried",
     };
     words.to_owned()
 }
