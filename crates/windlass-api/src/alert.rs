@@ -31,7 +31,7 @@ pub enum ConditionParam {
     ClockOffset,
 }
 
-/// An alert: what it watches, and whom it tells.
+/// An alert: what it watches, and where its messages go.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AlertRequest")]
 #[serde(deny_unknown_fields)]

@@ -57,7 +57,7 @@ pub struct Resumption {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Processing")]
 pub struct Gate {
-    /// False while processing is paused for everybody.
+    /// False while processing is paused for all tenants and types.
     pub online: bool,
     /// The reason given.
     pub reason: Option<String>,

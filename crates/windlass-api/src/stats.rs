@@ -158,7 +158,7 @@ pub struct Stats {
     pub left_out: Option<LeftOut>,
 }
 
-/// Jobs that failed and were not redriven, which somebody should look at. The counts by state include those that were.
+/// Jobs that failed and were not redriven, which need attention. The counts by state include those that were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unresolved {
     /// Jobs in `failed`.

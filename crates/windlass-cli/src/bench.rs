@@ -14,8 +14,8 @@ use std::time::Duration;
 use windlass::Store;
 use windlass::bench::handlers::{self, Plan};
 use windlass::bench::{Baseline, BenchWorker, Figure, postgres_floor, sqlite_floor, workflow};
+use windlass::store::StoreOptions;
 use windlass::store::caller::Caller;
-use windlass::store::environment::StoreOptions;
 
 use self::connection::BenchServer;
 pub(crate) use self::environment::{ChildServer, Folder};

@@ -13,9 +13,7 @@ use windlass::job::{JobType, NewJob, Payload, QueueName, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
 use windlass::settings::{FairBy, QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::schedules::{NewSchedule, PauseSchedule};
+use windlass::store::{NewSchedule, Pause, PauseOptions, PauseTarget, Settings};
 use windlass::worker::Worker;
 
 pub(crate) use history::play_history;
@@ -66,7 +64,7 @@ async fn schedule(store: &Store, operator: &Caller) -> anyhow::Result<()> {
         let job = NewJob::new(JobType::new(job_type)?, Payload::json(payload));
         store.put_schedule(operator, ScheduleName::new(name)?, NewSchedule::new(timing, job)).await?;
     }
-    let how = PauseSchedule { reason: Some("the archive is full".into()), expires: None };
+    let how = PauseOptions { reason: Some("the archive is full".into()), expires: None };
     store.pause_schedule(operator, ScheduleName::new("weekly-export")?, how).await?;
     Ok(())
 }

@@ -125,7 +125,7 @@ fn apply(screen: &mut Screen, update: Update) {
     match update {
         Update::Polled(snapshot) => screen.take(*snapshot),
         Update::Lost(why) => screen.lose(&why),
-        Update::Said { text, is_error } => screen.say(escaped(&text), is_error),
+        Update::Message { text, is_error } => screen.say(escaped(&text), is_error),
         Update::Job(job) => {
             let now = screen.now;
             if let Mode::Details(details) = &mut screen.mode

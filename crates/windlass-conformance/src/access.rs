@@ -9,10 +9,8 @@ use windlass::job::{JobType, QueueName};
 use windlass::key::{KeyId, KeySecret};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::key::NewKey;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
+use windlass::store::{NewKey, NewWorker, SubmitOptions};
 
 use crate::fixture::{Fixture, caller, just_before, new_job, secs, tenant};
 
@@ -227,7 +225,7 @@ async fn a_key_does_not_own_what_another_of_its_name_submitted(t: &Fixture) {
     let (_, secret) = made(t, NewKey::new("web", Role::Submitter)).await;
     t.store.revoke_key(&t.me, old).await.unwrap();
     let after = enter(t, &secret).await.expect("the key is good");
-    let cancel = windlass::store::command::actions::ActionRequest::Cancel { reason: None };
+    let cancel = windlass::store::ActionRequest::Cancel { reason: None };
     let refused = t.store.act(&after, receipts[0].job.id, cancel.clone()).await.unwrap_err();
     assert!(matches!(refused, ActError::Forbidden(_)), "{refused}");
     assert!(t.store.act(&before, receipts[0].job.id, cancel).await.unwrap().is_changed);

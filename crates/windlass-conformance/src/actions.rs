@@ -12,13 +12,10 @@ use windlass::error::{ActError, InvalidTransition};
 use windlass::job::{AttemptOutcome, JobAction, JobId, JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::finish::Finish;
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    ActionRequest, Directive, Filter, Finish, HeartbeatItem, ListRequest, Patch, Redrive, SubmitOptions,
+    Suspend,
+};
 
 use crate::fixture::{Fixture, caller, new_job, secs, tenant};
 

@@ -10,12 +10,8 @@ use windlass::error::{ActError, AlertError, SubmitError};
 use windlass::job::{AlertName, Failure, JobState, NewJob, Payload, RetryPolicy};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::alerts::{Alert, AlertRef, PauseAlert, PutAlert};
 use windlass::store::engine::RecordQuery;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Alert, AlertRef, Filter, ListRequest, PauseOptions, PutAlert, Redrive, Snapshot};
 
 use crate::fixture::{Fixture, caller, job_type, new_job, queue, secs, tenant};
 use crate::schedule::every;
@@ -244,7 +240,7 @@ async fn deliveries_of_alerts_are_not_watched(t: &Fixture) {
 /// Model: alerts
 async fn a_paused_alert_is_not_decided(t: &Fixture) {
     put(t, "dead", dead(0)).await;
-    let how = PauseAlert { reason: Some("release".into()), expires: Some(secs(120)) };
+    let how = PauseOptions { reason: Some("release".into()), expires: Some(secs(120)) };
     assert!(t.store.pause_alert(&t.me, named("dead"), how.clone()).await.unwrap());
     assert!(!t.store.pause_alert(&t.me, named("dead"), how).await.unwrap(), "it is paused");
     die(t, once("default")).await;
@@ -254,7 +250,7 @@ async fn a_paused_alert_is_not_decided(t: &Fixture) {
     assert_eq!(check(t).await, 1);
     // A pause ends by itself.
     put(t, "later", dead(0)).await;
-    let how = PauseAlert { reason: None, expires: Some(secs(60)) };
+    let how = PauseOptions { reason: None, expires: Some(secs(60)) };
     t.store.pause_alert(&t.me, named("later"), how).await.unwrap();
     assert_eq!(check(t).await, 0);
     t.advance(secs(60));
@@ -306,7 +302,7 @@ async fn alerts_of_others_do_not_exist(t: &Fixture) {
         assert_eq!(t.store.delete_alert(&green, named(name)).await.unwrap_err(), unknown);
         assert_eq!(t.store.test_alert(&green, at("blue", name)).await.unwrap_err(), unknown);
         assert_eq!(t.store.resume_alert(&green, named(name)).await.unwrap_err(), unknown);
-        let paused = t.store.pause_alert(&green, named(name), PauseAlert::default()).await;
+        let paused = t.store.pause_alert(&green, named(name), PauseOptions::default()).await;
         assert_eq!(paused.unwrap_err(), unknown);
     }
     assert_eq!(t.store.alerts(&green).await.unwrap(), []);

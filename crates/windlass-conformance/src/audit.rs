@@ -9,12 +9,10 @@ use windlass::clock::Timestamp;
 use windlass::error::ActError;
 use windlass::job::{Failure, JobState, JobType, NewJob, Priority, SuspendMode};
 use windlass::limits;
+use windlass::settings::{QueueSettings, TypeSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::{QueueSettings, TypeSettings};
 use windlass::store::engine::RecordQuery;
+use windlass::store::{ActionRequest, Settings, SubmitOptions, Suspend};
 
 use crate::fixture::{Fixture, caller, new_job, queue, secs, tenant};
 
@@ -155,8 +153,8 @@ async fn a_record_names_its_actor_tenant_and_trace(t: &Fixture) {
 async fn records_are_numbered_without_gaps_and_read_in_pages(t: &Fixture) {
     let many = limits::PAGE_RECORDS_MAX + 5;
     let jobs = t.submit_all((0..many).map(|_| new_job("report")).collect()).await;
-    let all = windlass::store::filter::Filter::default();
-    let cancel = windlass::store::command::bulk::BulkAction::Act(ActionRequest::Cancel { reason: None });
+    let all = windlass::store::Filter::default();
+    let cancel = windlass::store::BulkAction::Act(ActionRequest::Cancel { reason: None });
     t.store.bulk(&t.me, &all, cancel).await.unwrap();
     let trail = t.trail().await;
     let numbers: Vec<u64> = trail.iter().map(|record| record.seq).collect();

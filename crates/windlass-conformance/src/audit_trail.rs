@@ -2,11 +2,9 @@
 
 use windlass::audit::{AuditEvent, Seal};
 use windlass::job::{Failure, JobType, NewJob};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::TypeSettings;
+use windlass::settings::TypeSettings;
 use windlass::store::engine::RecordQuery;
-use windlass::store::query::audit::RecordPage;
+use windlass::store::{Pause, PauseTarget, RecordPage, Settings};
 
 use crate::fixture::{Fixture, new_job, queue, secs};
 

@@ -2,8 +2,8 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::NewJob;
+use windlass::store::EventFeed;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::notify::events::EventFeed;
 
 use crate::fixture::{Fixture, new_job, tenant};
 

@@ -15,21 +15,14 @@ use windlass::job::{
     Dependency, Failure, Fence, JobId, JobRecord, JobState, JobType, NewJob, Payload, Priority, QueueName,
     Tenant, WorkerId,
 };
-use windlass::store::Store;
+use windlass::settings::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionReport, ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::{Receipt, SubmitOptions};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
-use windlass::store::query::stats::ByState;
+use windlass::store::{
+    ActionReport, ActionRequest, ByState, ClaimRequest, ClaimedJob, Environment, Finish, LeaseRef,
+    ListRequest, NewWorker, Outcome, Receipt, Report, Settings, Snapshot, Store, StoreOptions, SubmitOptions,
+    Suspend,
+};
 
 use crate::{EngineUnderTest, TestStore};
 

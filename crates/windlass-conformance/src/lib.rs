@@ -4,7 +4,7 @@
 //! ```ignore
 //! // tests/conformance.rs of the crate with the engine:
 //! use windlass::Store;
-//! use windlass::store::environment::Environment;
+//! use windlass::store::Environment;
 //!
 //! fn open(env: Environment) -> Store {
 //!     Store::with_engine(env, |env| Ok::<_, std::convert::Infallible>(MyEngine::new(env))).unwrap()

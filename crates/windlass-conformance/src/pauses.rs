@@ -6,13 +6,10 @@ use windlass::audit::AuditEvent;
 use windlass::error::ActError;
 use windlass::job::{Failure, JobId, JobState, NewJob, WorkerId};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::Finish;
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::PauseMode;
 use windlass::store::engine::RecordQuery;
+use windlass::store::{
+    ClaimRequest, Directive, Finish, HeartbeatItem, NewWorker, Pause, PauseMode, PauseTarget,
+};
 
 use crate::fixture::{Fixture, job_type, just_before, new_job, queue, tenant};
 

@@ -12,9 +12,9 @@ pub mod tenants;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use windlass::internal::minute_of;
 use windlass::job::{Failure, JobId, JobState, NewJob};
-use windlass::store::documents::minute_stats::{Minute, minute_of};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{ListRequest, Minute};
 
 use crate::fixture::{Fixture, new_job, queue, secs, tenant};
 

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use windlass::job::{Dependency, JobMetadata, JobState, NewJob};
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::precondition::{ActOptions, IfMatch};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::{
+    ActOptions, ActionRequest, ClaimRequest, IfMatch, Patch, Redrive, SubmitOptions, Suspend,
+};
 
 use crate::fixture::{Fixture, new_job};
 

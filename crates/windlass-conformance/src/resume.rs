@@ -3,8 +3,7 @@
 use windlass::error::ActError;
 use windlass::job::{JobState, NewJob};
 use windlass::store::caller::Role;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::filter::Filter;
+use windlass::store::{Filter, Pause, PauseTarget};
 
 use crate::fixture::{Fixture, caller, new_job, queue, secs};
 

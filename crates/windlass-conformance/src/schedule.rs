@@ -11,10 +11,9 @@ use windlass::error::ScheduleError;
 use windlass::job::{JobRecord, JobState, NewJob, Payload, ScheduleName};
 use windlass::limits;
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::QueueSettings;
-use windlass::store::documents::schedules::{NewSchedule, PutSchedule, RetriedRun, Schedule};
+use windlass::settings::QueueSettings;
 use windlass::store::engine::RecordQuery;
+use windlass::store::{NewSchedule, NewWorker, PutSchedule, RetriedRun, Schedule};
 
 use crate::fixture::{Fixture, just_before, new_job, secs};
 

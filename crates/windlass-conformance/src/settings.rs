@@ -5,10 +5,9 @@ use std::time::Duration;
 use windlass::error::ActError;
 use windlass::job::{JobState, NewJob};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
+use windlass::settings::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::settings::{Settings, SettingsReport};
-use windlass::store::documents::config::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
+use windlass::store::{Pause, PauseTarget, Settings, SettingsReport};
 
 use crate::fixture::{Fixture, job_type, new_job, queue, tenant};
 

@@ -1,6 +1,6 @@
 //! The walk of one job.
 use windlass::job::JobState;
-use windlass::store::command::finish::Finish;
+use windlass::store::Finish;
 
 use crate::fixture::{Fixture, new_job};
 

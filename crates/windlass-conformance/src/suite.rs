@@ -5,7 +5,7 @@ use std::any::Any;
 use std::pin::Pin;
 
 use windlass::Store;
-use windlass::store::environment::Environment;
+use windlass::store::Environment;
 
 use crate::fixture::Fixture;
 

@@ -79,7 +79,7 @@ impl AlertFormat {
     }
 }
 
-/// What an alert watches, and whom it tells.
+/// What an alert watches, and where its messages go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlertRule {
     /// When it fires.

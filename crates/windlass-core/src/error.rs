@@ -137,7 +137,7 @@ pub enum ActError {
     /// The API key does not exist, or was revoked.
     #[error("no key {0}")]
     NoSuchKey(KeyId),
-    /// The last admin key cannot be revoked: without it nobody could manage keys.
+    /// The last admin key cannot be revoked: without it no caller could manage keys.
     #[error("key {0} is the last admin key: create another one first")]
     LastAdminKey(KeyId),
     /// The unique key of the job to redrive is held by another job.

@@ -230,7 +230,7 @@ pub const COMPRESS_LEVEL: u32 = 1;
 /// one query each.
 pub const UNRESOLVED_COUNTED: usize = 499;
 
-/// Characters of a search in the reference: more than anybody types, and little enough to repeat in the page.
+/// Characters of a search in the reference: more than a person types, and little enough to repeat in the page.
 pub const SEARCH_CHARS_MAX: usize = 200;
 
 /// Bytes of one answer of the API that a tool of `/mcp` reads: a page of jobs with their results.

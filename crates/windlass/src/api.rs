@@ -37,9 +37,8 @@ use crate::store::command::settings::SettingsReport;
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::command::worker::NewWorker;
 use crate::store::documents::config::{Config, Worker};
-use crate::store::documents::schedules::{
-    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef,
-};
+use crate::store::documents::schedules::{DeletedSchedule, NewSchedule, PutSchedule, Schedule};
+use crate::store::documents::tenant_object::{PauseOptions, ScheduleRef};
 use crate::store::engine::RecordQuery;
 use crate::store::environment::Environment;
 use crate::store::filter::Filter;
@@ -59,7 +58,7 @@ pub type ApiFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// How many of the jobs of a claim start at once; evaluated at each query.
 pub type Starts<'a> = &'a (dyn Fn() -> usize + Sync);
 
-/// Completes when nobody waits for an answer any more.
+/// Completes when the caller no longer waits for the answer.
 pub type Disconnect<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
 /// Declares [`Api`] and implements it for `Store` and `Remote` by their methods of the same names. A server knows its
@@ -186,7 +185,7 @@ api! { 'a;
     fn set_worker_paused(worker: WorkerId, is_paused: bool) -> Result<(), WorkError>;
     /// Claims jobs, or waits for some.
     fn claim(request: &'a ClaimRequest, wait: Duration) -> Result<ClaimAnswer, WorkError>;
-    /// Claims jobs, some of them ahead of their start; stops waiting when nobody waits for the answer.
+    /// Claims jobs, some of them ahead of their start; stops when the caller no longer waits for the answer.
     fn claim_ahead(request: &'a ClaimRequest, starts: Starts<'a>, wait: Duration, gone: Disconnect<'a>) -> Result<ClaimAnswer, WorkError>;
     /// Marks jobs that were claimed ahead as started.
     fn start(worker: WorkerId, started: Vec<(JobId, Fence)>) -> Result<(), WorkError>;
@@ -227,7 +226,7 @@ api! { 'a;
     /// The deleted schedules that can be restored, latest first.
     fn deleted_schedules() -> Result<Vec<DeletedSchedule>, StoreError>;
     /// Pauses a schedule; whether that changed anything.
-    fn pause_schedule(which: ScheduleRef, how: PauseSchedule) -> Result<bool, ScheduleError>;
+    fn pause_schedule(which: ScheduleRef, how: PauseOptions) -> Result<bool, ScheduleError>;
     /// Resumes a schedule; whether it was paused.
     fn resume_schedule(which: ScheduleRef) -> Result<bool, ScheduleError>;
     /// Submits the job of a schedule now.

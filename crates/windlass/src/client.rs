@@ -25,7 +25,7 @@ pub use crate::schedule::{CatchUp, Overlap};
 pub use crate::store::command::actions::{Patch, Suspend};
 pub use crate::store::command::pause::Pause;
 pub use crate::store::command::redrive::Redrive;
-pub use crate::store::documents::schedules::PauseSchedule;
+pub use crate::store::documents::tenant_object::PauseOptions;
 pub use crate::store::query::stream::StreamChunk;
 
 use crate::api::Api;

@@ -85,6 +85,8 @@ mod doctests;
 #[cfg(all(doc, not(doctest)))]
 pub mod guides;
 pub mod handler;
+#[doc(hidden)]
+pub mod internal;
 pub mod maintenance;
 #[cfg(feature = "remote")]
 mod remote;
@@ -105,8 +107,8 @@ pub use clock::Timestamp;
 pub use context::Cx;
 pub use handler::{BatchOptions, Snooze, State};
 pub use job::{Failure, GroupStrategy, JobId, JobState, Priority, RetryPolicy};
+pub use settings::PauseMode;
 pub use store::Store;
-pub use store::documents::config::PauseMode;
 pub use worker::{Worker, WorkerControl};
 
 /// Implements [`Job`] for a type of work.

@@ -1,41 +1,29 @@
 //! The entry point to durable state. [`Store`] validates requests, passes them to an engine, waits for the result and
 //! wakes the waiters of whatever changed. The embedded client, workers, the server and the command line all use it.
 
-#[doc(hidden)]
-pub mod claim_order;
-#[doc(hidden)]
-pub mod command;
-#[doc(hidden)]
-pub mod documents;
+mod claim_order;
+pub(crate) mod command;
+pub(crate) mod documents;
 pub mod engine;
 pub mod engines;
-#[doc(hidden)]
-pub mod environment;
-#[doc(hidden)]
-pub mod filter;
-#[doc(hidden)]
-pub mod methods;
-#[doc(hidden)]
-pub mod metrics;
+pub(crate) mod environment;
+pub(crate) mod filter;
+pub(crate) mod methods;
+pub(crate) mod metrics;
 pub mod move_store;
-#[doc(hidden)]
-pub mod notify;
-#[doc(hidden)]
-pub mod query;
-#[doc(hidden)]
-pub mod read_source;
-#[doc(hidden)]
-pub mod schema;
-#[doc(hidden)]
-pub mod tx;
+pub(crate) mod notify;
+pub(crate) mod query;
+pub(crate) mod read_source;
+mod schema;
+pub(crate) mod tx;
 pub mod verify;
 #[cfg(feature = "api")]
-#[doc(hidden)]
-pub mod wire;
+pub(crate) mod wire;
 
 use std::path::Path;
 pub use windlass_core::caller;
 
+pub use crate::settings::PauseMode;
 pub use claim_order::ClaimOrder;
 pub use command::actions::{ActionReport, ActionRequest, Patch, Suspend};
 pub use command::alert::evaluate::AlertReport;
@@ -57,20 +45,16 @@ pub use command::redrive::Redrive;
 pub use command::settings::{Settings, SettingsReport};
 pub use command::submit::{Receipt, SubmitOptions};
 pub use command::worker::NewWorker;
-pub use documents::alerts::{Alert, AlertPause, AlertRef, PauseAlert, PutAlert};
+pub use documents::alerts::{Alert, PutAlert};
 pub use documents::attempt::AttemptRecord;
-pub use documents::config::{
-    Config, NamesMax, PauseMode, PauseRecord, PauseScope, PushTargets, Resumption, Worker,
-};
+pub use documents::config::{Config, NamesMax, PauseRecord, PauseScope, PushTargets, Resumption, Worker};
 pub use documents::counters::{Counts, LimitScope, StateCounts};
 pub use documents::error_stats::{ErrorCount, ErrorStats};
 pub use documents::history::{Gauge, HistorySubject, Point};
 pub use documents::latency::{Exemplar, Exemplars, LatencyHistogram};
 pub use documents::minute_stats::{DueRate, Minute, Rates};
-pub use documents::schedules::{
-    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule,
-    SchedulePause, ScheduleRef,
-};
+pub use documents::schedules::{DeletedSchedule, NewSchedule, PutSchedule, RefusedRun, RetriedRun, Schedule};
+pub use documents::tenant_object::{AlertRef, ObjectPause, ObjectRef, PauseOptions, ScheduleRef};
 pub use documents::webhook::WebhookSecret;
 pub use environment::{Environment, FileCheck, StoreOptions, TicketOptions};
 pub use filter::{Filter, Order, Scan, SearchResult};

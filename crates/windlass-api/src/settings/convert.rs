@@ -139,38 +139,6 @@ impl From<&TypeSettings> for TypeSettingsView {
     }
 }
 
-impl From<TenantBody> for TenantPatch {
-    fn from(body: TenantBody) -> TenantPatch {
-        TenantPatch {
-            max_running: body.max_running,
-            max_depth: body.max_depth,
-            weight: body.weight,
-            budget_cents: body.budget_cents,
-            budget_period: body.budget_period,
-            max_queues: body.max_queues,
-            max_types: body.max_types,
-            max_lanes: body.max_lanes,
-            max_concurrency_keys: body.max_concurrency_keys,
-        }
-    }
-}
-
-impl From<&TenantSettings> for TenantSettingsView {
-    fn from(settings: &TenantSettings) -> TenantSettingsView {
-        TenantSettingsView {
-            max_running: settings.max_running,
-            max_depth: settings.max_depth,
-            weight: settings.weight,
-            budget_cents: settings.budget_cents,
-            budget_period: settings.budget_period,
-            max_queues: settings.max_queues,
-            max_types: settings.max_types,
-            max_lanes: settings.max_lanes,
-            max_concurrency_keys: settings.max_concurrency_keys,
-        }
-    }
-}
-
 impl From<&QueuePatch> for QueueBody {
     fn from(patch: &QueuePatch) -> QueueBody {
         QueueBody {
@@ -245,38 +213,6 @@ impl From<TypeSettingsView> for TypeSettings {
     }
 }
 
-impl From<&TenantPatch> for TenantBody {
-    fn from(patch: &TenantPatch) -> TenantBody {
-        TenantBody {
-            max_running: patch.max_running,
-            max_depth: patch.max_depth,
-            weight: patch.weight,
-            budget_cents: patch.budget_cents,
-            budget_period: patch.budget_period,
-            max_queues: patch.max_queues,
-            max_types: patch.max_types,
-            max_lanes: patch.max_lanes,
-            max_concurrency_keys: patch.max_concurrency_keys,
-        }
-    }
-}
-
-impl From<TenantSettingsView> for TenantSettings {
-    fn from(shown: TenantSettingsView) -> TenantSettings {
-        TenantSettings {
-            max_running: shown.max_running,
-            max_depth: shown.max_depth,
-            weight: shown.weight,
-            budget_cents: shown.budget_cents,
-            budget_period: shown.budget_period,
-            max_queues: shown.max_queues,
-            max_types: shown.max_types,
-            max_lanes: shown.max_lanes,
-            max_concurrency_keys: shown.max_concurrency_keys,
-        }
-    }
-}
-
 impl From<TimeoutsPatch> for TimeoutsBody {
     fn from(patch: TimeoutsPatch) -> TimeoutsBody {
         TimeoutsBody {
@@ -301,3 +237,21 @@ impl From<TimeoutsView> for PartialTimeouts {
         }
     }
 }
+
+/// Conversions between types whose fields are the same.
+macro_rules! copied {
+    ($fields:tt: $($from:ty => $into:ident),*) => {$(copied!(@ $fields $from => $into);)*};
+    (@ {$($field:ident),*} $from:ty => $into:ident) => {
+        impl From<$from> for $into {
+            fn from(from: $from) -> $into {
+                $into { $($field: from.$field),* }
+            }
+        }
+    };
+}
+
+copied!(
+    {max_running, max_depth, weight, budget_cents, budget_period, max_queues, max_types, max_lanes, max_concurrency_keys}:
+    TenantBody => TenantPatch, &TenantPatch => TenantBody,
+    TenantSettingsView => TenantSettings, &TenantSettings => TenantSettingsView
+);

@@ -75,11 +75,11 @@ impl BenchServer {
 
     /// Connects.
     pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
-        let nobody = |error: std::io::Error| Failure::NoServer {
+        let no_server = |error: std::io::Error| Failure::NoServer {
             place: self.authority.clone(),
             cause: error.to_string(),
         };
-        let stream = TcpStream::connect(&self.authority).await.map_err(nobody)?;
+        let stream = TcpStream::connect(&self.authority).await.map_err(no_server)?;
         stream.set_nodelay(true)?;
         let stream: Box<dyn Stream> = match &self.tls {
             None => Box::new(stream),

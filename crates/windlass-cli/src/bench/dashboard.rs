@@ -9,10 +9,7 @@ use windlass::bench::{BenchWorker, Figure, Times};
 use windlass::clock::Stopwatch;
 use windlass::job::{JobId, JobState};
 use windlass::store::caller::Caller;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::StoreOptions;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, ListRequest, NewWorker, Order, StoreOptions};
 
 use super::connection::BenchServer;
 use super::dataset;

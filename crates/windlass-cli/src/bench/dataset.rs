@@ -12,14 +12,10 @@ use windlass::job::{
     WorkerId,
 };
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::filter::Filter;
+use windlass::store::{
+    ActionRequest, BulkAction, ClaimRequest, Environment, Filter, NewWorker, Outcome, Report, StoreOptions,
+    SubmitOptions, Suspend,
+};
 
 /// Steps of the simulated hour: a batch is submitted and processed in each.
 const STEPS: usize = 100;

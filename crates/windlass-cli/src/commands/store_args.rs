@@ -6,8 +6,7 @@ use clap::Args;
 use windlass::Store;
 use windlass::clock::Deadline;
 use windlass::error::{OpenError, StoreError};
-use windlass::store::environment::StoreOptions;
-use windlass::store::schema::Schema;
+use windlass::store::{Schema, StoreOptions};
 
 use crate::config::shown;
 

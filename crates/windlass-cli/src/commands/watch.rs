@@ -1,4 +1,4 @@
-//! `--watch`: repeats a command that prints something, until Ctrl-C or until nobody reads.
+//! `--watch`: repeats a command that prints something, until Ctrl-C or until its output is closed.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

@@ -11,11 +11,7 @@ use windlass::job::{
     Category, Failure, Fence, JobId, JobType, NewJob, Payload, QueueName, RetryPolicy, Tenant,
 };
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{ClaimRequest, Environment, NewWorker, Outcome, Report, StoreOptions, SubmitOptions};
 
 /// Length of the history.
 const LENGTH: Duration = Duration::from_secs(3600);

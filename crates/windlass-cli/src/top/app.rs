@@ -138,7 +138,7 @@ pub(super) struct Screen {
     pub(super) link: Connection,
     pub(super) rates: Rates,
     pub(super) states: Counts,
-    /// Failed jobs that nobody has retried, if the server counts them.
+    /// Failed jobs that were not retried, if the server counts them.
     pub(super) unresolved: Option<Unresolved>,
     pub(super) queues: Vec<Queue>,
     pub(super) gate: Option<Gate>,

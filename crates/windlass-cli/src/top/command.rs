@@ -270,7 +270,7 @@ impl Command {
         }
     }
 
-    /// Whether the question was about a group: a job of it that somebody retried meanwhile is left alone.
+    /// Whether the question was about a group: a job of it that was retried meanwhile is left alone.
     fn is_for_group(&self) -> bool {
         self.question.starts_with("Retry ")
     }

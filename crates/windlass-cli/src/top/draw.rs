@@ -128,7 +128,7 @@ fn tab_areas(area: Rect, screen: &Screen) -> Vec<(Pane, Rect)> {
 fn draw_tab(frame: &mut Frame<'_>, area: Rect, screen: &Screen, pane: Pane, theme: Theme) {
     let (name, total) = tab(screen, pane);
     let name_style = if pane == screen.pane { theme.chosen() } else { Style::new() };
-    // Jobs that are retried by themselves, and those that somebody retried, are no alarm.
+    // Jobs that are retried by themselves, and those that were retried by hand, are no alarm.
     let is_bad = [Pane::Failures, Pane::Groups].contains(&pane) && screen.open_failures() > 0;
     let style = if is_bad { theme.bad() } else { theme.faint() };
     frame.render_widget(Line::from(vec![Span::styled(name, name_style), Span::styled(total, style)]), area);
@@ -207,7 +207,7 @@ fn nothing(screen: &Screen, pane: Pane) -> String {
         Pane::Workers => "no workers: `windlass work TYPE -- PROGRAM` starts one",
         Pane::Types => "no types yet: submit a job",
         Pane::Schedules => "no schedules: `windlass schedules create` creates one",
-        Pane::Groups => "no failed jobs that nobody has retried",
+        Pane::Groups => "no failed jobs that were not retried",
     };
     words.to_owned()
 }

@@ -21,7 +21,7 @@ pub(super) fn failed_at(job: &Job) -> Timestamp {
     job.error.as_ref().map_or(job.updated_at.0, |error| error.at.0)
 }
 
-/// Whether a job failed finally and was not redriven, so that somebody should look at it.
+/// Whether a job failed finally and was not redriven, so that it needs attention.
 pub(super) fn is_open_failure(job: &Job) -> bool {
     FAILED.contains(&job.state.0) && job.superseded_by.is_none()
 }

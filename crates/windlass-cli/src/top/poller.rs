@@ -45,7 +45,7 @@ pub(super) enum Update {
     /// The details of a job.
     Job(Box<JobDetails>),
     /// The result of a command or request.
-    Said {
+    Message {
         text: String,
         /// Whether it is an error.
         is_error: bool,
@@ -122,7 +122,7 @@ impl Feed {
                 Effect::Carry(order) => carry(&client, &order).await,
                 Effect::ShowJob(id) => match read_job(&client, &id).await {
                     Ok(job) => Update::Job(Box::new(job)),
-                    Err(failure) => Update::Said { text: failure.to_string(), is_error: true },
+                    Err(failure) => Update::Message { text: failure.to_string(), is_error: true },
                 },
             };
             // The screen may be closed already.
@@ -148,8 +148,8 @@ async fn carry(client: &ServerClient, order: &Command) -> Update {
         Verb::Job(_) => client.ask(order.call()).await.map(|acted: ActedJob| order.done(acted.changed, "")),
     };
     match done {
-        Ok(text) => Update::Said { text, is_error: false },
-        Err(failure) => Update::Said { text: format!("refused: {failure}"), is_error: true },
+        Ok(text) => Update::Message { text, is_error: false },
+        Err(failure) => Update::Message { text: format!("refused: {failure}"), is_error: true },
     }
 }
 
@@ -175,8 +175,8 @@ async fn retry_all(client: &ServerClient, order: &Command) -> Update {
     }
     let text = several(retried, "job is retried", "jobs are retried");
     match refused {
-        None => Update::Said { text, is_error: false },
-        Some(why) => Update::Said { text: format!("{text}; refused: {why}"), is_error: true },
+        None => Update::Message { text, is_error: false },
+        Some(why) => Update::Message { text: format!("{text}; refused: {why}"), is_error: true },
     }
 }
 
@@ -269,7 +269,7 @@ async fn poll(
     let mut pause = TOP_POLL_INTERVAL;
     loop {
         let Visible { pane, history } = shown.borrow().clone();
-        let told = match read_snapshot(&client, pane).await {
+        let update = match read_snapshot(&client, pane).await {
             Ok(mut snapshot) => {
                 pause = TOP_POLL_INTERVAL;
                 recent.add(&client, &mut failures, &mut snapshot).await;
@@ -281,7 +281,7 @@ async fn poll(
                 Update::Lost(failure.to_string())
             }
         };
-        if updates.send(told).await.is_err() {
+        if updates.send(update).await.is_err() {
             return;
         }
         // Poll again soon after a command, to show its result.

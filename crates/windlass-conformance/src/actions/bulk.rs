@@ -7,11 +7,9 @@ use windlass::error::ActError;
 use windlass::job::{JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::filter::Filter;
+use windlass::store::{
+    ActionRequest, BulkAction, BulkCursor, BulkReport, Filter, Patch, Redrive, SubmitOptions, Suspend,
+};
 
 use crate::fixture::{Fixture, caller, new_job, queue};
 

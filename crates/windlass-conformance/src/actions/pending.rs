@@ -5,10 +5,7 @@ use windlass::audit::{AuditEvent, Record};
 use windlass::error::ActError;
 use windlass::job::{Failure, JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::finish::{Finish, Outcome, Park};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::precondition::ActOptions;
+use windlass::store::{ActOptions, ActionRequest, Finish, Outcome, Park, Pause, PauseTarget, Suspend};
 
 use crate::fixture::{Fixture, new_job, queue, secs};
 

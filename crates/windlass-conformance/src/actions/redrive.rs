@@ -4,7 +4,7 @@ use windlass::audit::AuditEvent;
 use windlass::error::{ActError, InvalidTransition};
 use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Payload, Priority, RetryPolicy};
 use windlass::limits;
-use windlass::store::command::redrive::Redrive;
+use windlass::store::Redrive;
 
 use crate::fixture::{Fixture, new_job, secs};
 

@@ -5,11 +5,9 @@ use windlass::error::{ActError, WorkError};
 use windlass::job::{
     AttemptOutcome, Dependency, Failure, JobAction, JobState, NewJob, RetryPolicy, SuspendMode,
 };
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::finish::{Finish, Outcome, Park};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::precondition::ActOptions;
+use windlass::store::{
+    ActOptions, ActionRequest, AttemptWrite, Directive, Finish, HeartbeatItem, Outcome, Park, Suspend,
+};
 
 use super::{is_refused, is_unchanged};
 use crate::fixture::{Fixture, MOMENT, just_under, lease_ref, new_job, secs};

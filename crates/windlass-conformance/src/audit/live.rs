@@ -6,10 +6,7 @@ use tokio::sync::broadcast::Receiver;
 use windlass::audit::{AuditEvent, Record};
 use windlass::job::{Failure, JobState, NewJob};
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::finish::Finish;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::{ActionRequest, Finish, Pause, PauseTarget, SubmitOptions, Suspend};
 
 use crate::fixture::{Fixture, caller, new_job, queue, secs};
 

@@ -3,13 +3,9 @@
 use windlass::audit::{AuditEvent, AuditLevel, Record};
 use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, RetryPolicy, ScheduleName};
 use windlass::schedule::ScheduleSpec;
+use windlass::settings::QueueSettings;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::config::QueueSettings;
-use windlass::store::documents::schedules::NewSchedule;
+use windlass::store::{ActionRequest, NewGroup, NewSchedule, Pause, PauseTarget, Redrive, Suspend};
 
 use crate::fixture::{Fixture, after, lease_ref, new_job, queue, secs};
 

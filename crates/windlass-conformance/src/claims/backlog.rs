@@ -4,13 +4,9 @@ use std::time::Duration;
 
 use windlass::error::{ActError, SubmitError, TooDeep, WorkError};
 use windlass::job::{Failure, GroupStrategy, JobState, NewJob};
+use windlass::settings::{QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::{QueueSettings, TenantSettings};
-use windlass::store::filter::Filter;
+use windlass::store::{BulkAction, Filter, NewGroup, Redrive, Settings};
 
 use crate::fixture::{Fixture, lease_ref, new_job, queue, tenant};
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use windlass::job::{NewJob, WorkerId};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::documents::config::{BudgetPeriod, TenantSettings};
+use windlass::settings::{BudgetPeriod, TenantSettings};
+use windlass::store::{ClaimedJob, Finish, Outcome, Report};
 
 use crate::claims::concurrency::submit_many;
 use crate::fixture::{Fixture, just_before, new_job, tenant};

@@ -8,13 +8,8 @@ use windlass::error::{ActError, InvalidTransition, WorkError};
 use windlass::job::{Failure, JobAction, JobId, JobState, NewJob, Payload, WorkerId};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Park};
-use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{ActionRequest, AttemptWrite, ClaimRequest, NewWorker, Outcome, Park, StoreOptions};
 
 use crate::fixture::{Fixture, ids, job_type, just_before, lease_ref, new_job, priority, queue, tenant};
 

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::job::{Failure, GroupStrategy, JobId, JobState, NewJob, SuspendMode, WorkerId};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Outcome, Park};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::documents::config::{PauseMode, QueueSettings, TenantSettings, TypeSettings};
+use windlass::settings::{QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::{
+    ActionRequest, ClaimedJob, NewGroup, Outcome, Park, Pause, PauseMode, PauseTarget, Suspend,
+};
 
 use crate::fixture::{Fixture, lease_ref, new_job, priority, queue, tenant};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
-use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::{Pause, PauseTarget};
 
 use crate::fixture::{Fixture, new_job, priority, queue};
 
@@ -82,7 +82,7 @@ async fn a_retry_that_is_due_is_found_in_a_flood(t: &Fixture) {
     let urgent = NewJob { priority: Some(priority(100)), ..new_job("urgent") };
     let (worker, claimed) = t.running(urgent).await;
     let failure = windlass::job::Failure::temporary("later").with_retry_after(SOON + Duration::from_secs(1));
-    let outcome = windlass::store::command::finish::Outcome::Failed(failure);
+    let outcome = windlass::store::Outcome::Failed(failure);
     t.finish(worker, claimed.job.id, claimed.job.fence, outcome).await;
     flood(t, NewJob { priority: Some(priority(10)), ..new_job("bulk") }).await;
     t.advance(SOON + Duration::from_secs(2));

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use windlass::job::{JobId, JobRecord, NewJob, WorkerId};
 use windlass::limits::BATCH_JOBS_MAX;
-use windlass::store::documents::config::{FairBy, QueueSettings, TenantSettings};
+use windlass::settings::{FairBy, QueueSettings, TenantSettings};
+use windlass::store::StoreOptions;
 use windlass::store::engine::ClaimOrder;
-use windlass::store::environment::StoreOptions;
 
 use crate::claims::concurrency::submit_many;
 use crate::fixture::{Fixture, new_job, priority, queue, secs, tenant};

@@ -9,13 +9,10 @@ use windlass::job::{
     Failure, Fence, GroupStrategy, JobId, JobState, NewJob, Progress, SuspendMode, WorkerId,
 };
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    ActionRequest, AttemptWrite, ClaimedJob, Directive, Finish, HeartbeatItem, LeaseRef, NewGroup, NewWorker,
+    Outcome, Park, Report, Suspend,
+};
 
 use crate::fixture::{Fixture, lease_ref, new_job, tenant};
 

@@ -8,12 +8,9 @@ use std::time::Duration;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{Failure, JobState, NewJob};
-use windlass::store::Store;
+use windlass::settings::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::{ClaimRequest, ClaimedJob, NewWorker, Outcome, Report, Store};
 
 use crate::claims::concurrency::submit_many;
 use crate::fixture::{Everything, Fixture, new_job, queue, tenant};

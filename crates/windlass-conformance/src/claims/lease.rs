@@ -7,12 +7,10 @@ use windlass::error::WorkError;
 use windlass::job::{
     AttemptOutcome, Category, Failure, JobId, JobState, NewJob, RetryPolicy, SuspendMode, WorkerId,
 };
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Finish, Outcome, Park};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
+use windlass::store::{
+    ActionRequest, ClaimedJob, Directive, Finish, HeartbeatItem, NewWorker, Outcome, Park, Suspend,
+};
 
 use crate::fixture::{Fixture, just_before, new_job};
 

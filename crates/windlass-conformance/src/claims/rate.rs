@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use windlass::job::{Failure, JobId, JobState, NewJob};
+use windlass::settings::{QueueSettings, Rate, TypeSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::{QueueSettings, Rate, TypeSettings};
+use windlass::store::{ClaimRequest, Settings};
 
 use crate::claims::concurrency::{key, submit_many};
 use crate::fixture::{Fixture, ids, new_job, priority, queue, tenant};

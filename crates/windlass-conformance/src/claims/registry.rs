@@ -4,8 +4,8 @@ use windlass::error::{FieldProblem, WorkError};
 use windlass::job::{JobType, QueueName};
 use windlass::key::KeyId;
 use windlass::limits;
+use windlass::store::NewWorker;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::worker::NewWorker;
 
 use crate::fixture::{Fixture, tenant};
 

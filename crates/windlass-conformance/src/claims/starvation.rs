@@ -2,11 +2,7 @@
 
 use windlass::entropy::Entropy;
 use windlass::job::{JobId, JobState, NewJob, WorkerId};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{ActionRequest, ClaimedJob, Filter, ListRequest, Snapshot, Suspend};
 
 use crate::claims::concurrency::{at_most, key, stop, submit_many};
 use crate::fixture::{Fixture, priority, queue};

@@ -7,11 +7,8 @@ use windlass::job::{
     Debounce, Failure, GroupStrategy, JobId, JobRecord, JobState, NewJob, WorkerId, WorkerVersion,
 };
 use windlass::settings::patch::Field;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::finish::Park;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{QueueSettings, TenantSettings};
+use windlass::settings::{QueueSettings, TenantSettings};
+use windlass::store::{NewGroup, NewWorker, Park, Redrive};
 
 use crate::fixture::{Fixture, lease_ref, new_job, priority, queue, secs};
 

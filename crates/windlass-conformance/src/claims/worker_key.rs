@@ -7,13 +7,10 @@ use windlass::error::WorkError;
 use windlass::job::{GroupStrategy, JobState, WorkerId};
 use windlass::key::KeyId;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, ClaimedJob, Finish, HeartbeatItem, LeaseRef, NewGroup, NewWorker, Outcome,
+    Pause, PauseTarget, Report,
+};
 
 use crate::fixture::{Fixture, new_job, tenant};
 

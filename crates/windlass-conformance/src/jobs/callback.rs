@@ -7,17 +7,12 @@ use windlass::callback;
 use windlass::error::{ActError, SubmitError};
 use windlass::job::{Dependency, Failure, JobId, JobState, NewJob};
 use windlass::limits;
+use windlass::settings::{Push, QueueSettings, TenantSettings};
 use windlass::store::caller::Role;
-use windlass::store::command::actions::{ActionRequest, Patch};
-use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::{Push, QueueSettings, TenantSettings};
 use windlass::store::engine::RecordQuery;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{
+    ActionRequest, Filter, Finish, ListRequest, Outcome, Patch, Redrive, Settings, Snapshot, SubmitOptions,
+};
 
 use crate::fixture::{Fixture, caller, new_job, secs, tenant};
 

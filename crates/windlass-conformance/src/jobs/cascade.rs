@@ -6,11 +6,7 @@ pub mod pause;
 use std::time::Duration;
 
 use windlass::job::{JobId, JobState, NewJob};
-use windlass::store::command::actions::{ActionRequest, Patch};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::finish::Outcome;
-use windlass::store::environment::StoreOptions;
-use windlass::store::query::explain::Reason;
+use windlass::store::{ActionRequest, NewGroup, Outcome, Patch, Reason, StoreOptions};
 
 use crate::fixture::{Fixture, after, after_any, lease_ref, new_job, priority};
 

@@ -8,10 +8,7 @@ pub mod refusal;
 use std::sync::Arc;
 
 use windlass::job::{Failure, GroupDecision, GroupStrategy, JobId, JobState, NewJob, Wait, WorkerId};
-use windlass::store::command::children::{NewGroup, SpawnReport};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::query::job_details::Group;
+use windlass::store::{ClaimedJob, Finish, Group, NewGroup, Outcome, SpawnReport};
 
 use crate::fixture::{Fixture, lease_ref, new_job, queue};
 
@@ -205,8 +202,8 @@ async fn a_child_that_ends_at_once_counts_like_any_other(t: &Fixture) {
 
 /// Model: child-groups, concurrency-limits
 async fn a_parked_parent_holds_no_slot(t: &Fixture) {
-    use windlass::store::command::settings::Settings;
-    use windlass::store::documents::config::QueueSettings;
+    use windlass::settings::QueueSettings;
+    use windlass::store::Settings;
     let one = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
     t.store.configure(&t.me, Settings::Queue(queue("default"), one)).await.unwrap();
     let family = family(t).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use windlass::audit::AuditEvent;
 use windlass::error::SubmitError;
 use windlass::job::{Debounce, JobId, JobState, NewJob, Payload};
+use windlass::store::SubmitOptions;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::submit::SubmitOptions;
 use windlass::store::engine::RecordQuery;
 
 use crate::fixture::{Fixture, new_job, secs, tenant};
@@ -135,7 +135,7 @@ async fn nobody_replaces_the_job_of_another_who_may_not_manage_it(t: &Fixture) {
 
 /// Model: backpressure
 async fn a_debounced_submission_does_not_make_the_queue_deeper(t: &Fixture) {
-    let one = windlass::store::documents::config::QueueSettings { max_depth: Some(1), ..Default::default() };
+    let one = windlass::settings::QueueSettings { max_depth: Some(1), ..Default::default() };
     t.set_queue("default", one).await;
     submit(t, save(1, 60)).await;
     assert!(submit(t, save(2, 60)).await.1);

@@ -9,8 +9,7 @@ pub mod together;
 use windlass::error::WorkError;
 use windlass::job::{AttemptOutcome, Category, Failure, JobId, JobState, JobType};
 use windlass::limits;
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::query::job_details::JobResult;
+use windlass::store::{Finish, JobResult, Outcome, Park, Report};
 
 use crate::fixture::{Fixture, new_job, secs, tenant};
 
@@ -206,7 +205,7 @@ async fn a_thousand_outcomes_are_taken_and_one_more_is_refused_as_a_whole(t: &Fi
     t.submit_all((0..=many).map(|_| new_job("report")).collect()).await;
     let mut claimed = t.claim(worker, many).await;
     claimed.extend(t.claim(worker, 1).await);
-    let report = |claimed: &windlass::store::command::claim::ClaimedJob| {
+    let report = |claimed: &windlass::store::ClaimedJob| {
         Report::new(claimed.job.id, claimed.job.fence, Outcome::Completed { result: None })
     };
     let mut reports: Vec<Report> = claimed.iter().map(report).collect();

@@ -5,9 +5,7 @@ use std::time::Duration;
 use windlass::error::{FieldProblem, SubmitError};
 use windlass::job::{Dependency, Failure, JobId, JobRecord, JobState, NewJob};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::finish::Outcome;
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::{ActionRequest, Outcome, SubmitOptions};
 
 use crate::fixture::{Fixture, after, after_any, named, new_job, priority, tenant};
 

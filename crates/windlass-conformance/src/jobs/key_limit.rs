@@ -4,15 +4,10 @@ use windlass::entropy::Entropy;
 use windlass::error::{ActError, FieldProblem, Invalid, ScheduleError, SubmitError, WorkError};
 use windlass::job::{GroupStrategy, JobState, NewJob};
 use windlass::schedule::ScheduleSpec;
-use windlass::store::Store;
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::TenantSettings;
-use windlass::store::documents::schedules::NewSchedule;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::filter::Filter;
+use windlass::settings::TenantSettings;
+use windlass::store::{
+    BulkAction, Environment, Filter, NewGroup, NewSchedule, Redrive, Store, StoreOptions, SubmitOptions,
+};
 
 use crate::fixture::{Fixture, lease_ref, new_job, secs, tenant};
 use crate::schedule::{get, named, put};

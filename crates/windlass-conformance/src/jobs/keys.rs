@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use windlass::error::{ActError, FieldProblem, SubmitError};
 use windlass::job::{Category, Failure, JobId, JobState, NewJob, Payload, RetryPolicy};
-use windlass::store::command::finish::{Outcome, Park};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::{Receipt, SubmitOptions};
-use windlass::store::environment::StoreOptions;
+use windlass::store::{Outcome, Park, Receipt, Redrive, StoreOptions, SubmitOptions};
 
 use crate::fixture::{Fixture, after, after_any, just_before, named, new_job, tenant};
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use windlass::error::{ActError, InvalidTransition, SubmitError};
 use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Payload, SuspendMode};
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{ActionRequest, Patch, Redrive, StoreOptions, Suspend};
 use windlass::webhook_url::TargetPolicy;
 
 use crate::fixture::{Fixture, job_type, new_job, queue, tenant};

@@ -3,11 +3,9 @@
 use windlass::error::{ActError, FieldProblem, Invalid, SubmitError};
 use windlass::job::{JobState, NewJob};
 use windlass::limits::STATS_NAMES_MAX;
+use windlass::settings::{QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::{QueueSettings, TenantSettings};
-use windlass::store::query::stats::OmittedCounts;
+use windlass::store::{OmittedCounts, Pause, PauseTarget, Settings};
 
 use crate::fixture::{Fixture, caller, job_type, new_job, queue, tenant};
 

@@ -6,13 +6,9 @@ use windlass::error::StoreError;
 use windlass::job::{GroupStrategy, JobId, JobMetadata, NewJob, Payload};
 use windlass::key::KeyId;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, LeaseRef, ListRequest, NewGroup, NewWorker, Outcome, Report, SubmitOptions,
+};
 
 use crate::fixture::{Fixture, new_job, tenant};
 

@@ -4,12 +4,8 @@ use std::time::Duration;
 
 use windlass::error::ActError;
 use windlass::job::{Failure, JobMetadata, JobState, NewJob, Priority, Progress, SuspendMode, Version};
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::finish::Outcome;
-use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::precondition::{ActOptions, IfMatch};
-use windlass::store::command::redrive::Redrive;
 use windlass::store::engine::RecordQuery;
+use windlass::store::{ActOptions, ActionRequest, HeartbeatItem, IfMatch, Outcome, Patch, Redrive, Suspend};
 
 use crate::fixture::{Fixture, new_job};
 

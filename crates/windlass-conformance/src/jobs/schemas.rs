@@ -4,9 +4,7 @@ use serde_json::json;
 use windlass::error::{ActError, SubmitError};
 use windlass::job::{GroupStrategy, JobState, JobType, NewJob, Payload};
 use windlass::settings::patch::{Field, SettingsPatch, TypePatch};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::command::redrive::Redrive;
+use windlass::store::{Finish, NewGroup, Outcome, Redrive};
 
 use crate::fixture::{Fixture, lease_ref, new_job};
 

@@ -8,13 +8,11 @@ pub mod timer;
 use windlass::error::{ActError, WorkError};
 use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::{AttemptWrite, JobWrites, JobWritesResult, LeaseRef};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::Outcome;
-use windlass::store::command::redrive::Redrive;
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{
+    ActionRequest, AttemptWrite, ClaimedJob, JobWrites, JobWritesResult, LeaseRef, Outcome, Redrive,
+    StoreOptions, Suspend,
+};
 
 use crate::fixture::{Fixture, lease_ref, new_job, secs};
 

@@ -5,12 +5,9 @@ use std::time::Duration;
 use windlass::clock::Clock;
 use windlass::error::{ActError, FieldProblem, InvalidTransition, SubmitError};
 use windlass::job::{Dependency, JobAction, JobState, NewJob, Policy, Priority, RetryPolicy, Timeouts};
+use windlass::settings::{PartialTimeouts, QueueSettings, TypeSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TypeSettings};
-use windlass::store::environment::StoreOptions;
+use windlass::store::{ActionRequest, Settings, StoreOptions, SubmitOptions};
 
 use crate::fixture::{Fixture, after, job_type, named, new_job, priority, queue, tenant};
 

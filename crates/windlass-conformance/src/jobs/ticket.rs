@@ -6,11 +6,9 @@ use std::time::Duration;
 use windlass::audit::{AuditEvent, AuditLevel};
 use windlass::clock::Timestamp;
 use windlass::job::{Debounce, Failure, JobId, JobRecord, JobState, Lane, NewJob, Payload, RareFields, Spec};
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::config::QueueSettings;
+use windlass::settings::QueueSettings;
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::{StoreOptions, TicketOptions};
+use windlass::store::{ActionRequest, Patch, Redrive, StoreOptions, Suspend, TicketOptions};
 use windlass::testing::tamper;
 use windlass::ticket::{Subject, Ticket, TicketKey};
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 use windlass::job::{Failure, NewJob, RetryPolicy};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::error_stats::ErrorStats;
+use windlass::store::{ErrorStats, NewWorker};
 
 use crate::fixture::{Fixture, caller, new_job, secs, tenant};
 

@@ -2,15 +2,10 @@
 
 use serde_json::json;
 use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, JobType, NewJob, Rate};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::finish::Park;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::settings::Settings;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
-use windlass::store::query::explain::Reason;
-use windlass::store::query::list::ListRequest;
+use windlass::settings::{QueueSettings, TenantSettings, TypeSettings};
+use windlass::store::{
+    ActionRequest, ListRequest, NewGroup, NewWorker, Park, Pause, PauseTarget, Reason, Settings, Suspend,
+};
 
 use crate::fixture::{Fixture, lease_ref, new_job, queue, secs, tenant};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::job::NewJob;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::query::history::{History, HistoryRequest, HistorySubject};
+use windlass::store::{History, HistoryRequest, HistorySubject};
 
 use crate::fixture::{Fixture, caller, new_job, queue, secs, tenant};
 

@@ -1,10 +1,9 @@
 //! Types as people look at them: counts, rates, pauses and settings, as far as a caller may see.
 
 use windlass::job::{Failure, JobState, NewJob};
+use windlass::settings::TypeSettings;
 use windlass::store::caller::Role;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::documents::config::TypeSettings;
-use windlass::store::documents::minute_stats::Minute;
+use windlass::store::{Minute, Pause, PauseTarget};
 
 use crate::fixture::{Fixture, caller, job_type, new_job, secs, tenant};
 

@@ -6,13 +6,9 @@ use std::collections::BTreeSet;
 use windlass::error::ActError;
 use windlass::job::{GroupStrategy, JobId, JobRecord, JobState, JobType, NewJob, Payload, Priority};
 use windlass::limits;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::{Cursor, ListRequest};
+use windlass::store::{
+    Cursor, Filter, ListRequest, NewGroup, Order, Outcome, Pause, PauseTarget, Redrive, Report, SubmitOptions,
+};
 
 use crate::fixture::{Fixture, caller, lease_ref, new_job, queue, secs, tenant};
 

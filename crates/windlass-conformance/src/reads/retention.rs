@@ -6,14 +6,10 @@ use windlass::error::ActError;
 use windlass::job::{Dependency, Failure, JobId, JobMetadata, JobState, NeededBy, NewJob};
 use windlass::limits;
 use windlass::settings::patch::{Field, RetentionPatch};
-use windlass::store::Store;
+use windlass::settings::{QueueSettings, Retention, TypeSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::bulk::{BulkAction, BulkReport};
-use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::documents::config::{QueueSettings, Retention, TypeSettings};
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::StoreOptions;
-use windlass::store::filter::Filter;
+use windlass::store::{BulkAction, BulkReport, Filter, Finish, Outcome, Store, StoreOptions};
 
 use crate::fixture::{Fixture, MOMENT, START, just_under, new_job, queue, secs};
 

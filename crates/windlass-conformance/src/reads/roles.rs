@@ -4,20 +4,13 @@ use std::time::Duration;
 
 use windlass::error::{ActError, SubmitError, WorkError};
 use windlass::job::{GroupStrategy, JobState, JobType, NewJob, QueueName};
+use windlass::settings::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::engine::RecordQuery;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    ActionRequest, BulkAction, ClaimRequest, Filter, ListRequest, NewGroup, NewWorker, Pause, PauseTarget,
+    Redrive, Settings, SubmitOptions, Suspend,
+};
 
 use crate::fixture::{Fixture, PlacedJob, caller, lease_ref, new_job, tenant};
 

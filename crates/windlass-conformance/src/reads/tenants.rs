@@ -4,24 +4,14 @@ use std::time::Duration;
 
 use windlass::error::{ActError, WorkError};
 use windlass::job::{JobId, JobState, JobType, NewJob, Priority};
+use windlass::settings::{QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::bulk::{BulkAction, BulkReport};
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::precondition::ActOptions;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{QueueSettings, TenantSettings};
 use windlass::store::engine::RecordQuery;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::stats::Stats;
+use windlass::store::{
+    ActOptions, ActionRequest, AttemptWrite, BulkAction, BulkReport, ClaimRequest, Directive, Filter, Finish,
+    HeartbeatItem, ListRequest, NewWorker, Outcome, Patch, Pause, PauseTarget, Redrive, Report, Settings,
+    Stats, SubmitOptions, Suspend,
+};
 
 use crate::fixture::{Fixture, caller, lease_ref, new_job, queue, secs, tenant};
 

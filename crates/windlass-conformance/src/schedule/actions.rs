@@ -8,8 +8,8 @@ use windlass::job::{Dependency, JobId, JobState, NewJob, Payload};
 use windlass::limits;
 use windlass::schedule::{CatchUp, ScheduleSpec};
 use windlass::store::caller::Role;
-use windlass::store::documents::schedules::{NewSchedule, PauseSchedule, ScheduleRef};
 use windlass::store::engine::RecordQuery;
+use windlass::store::{NewSchedule, PauseOptions, ScheduleRef};
 
 use super::{cron, every, get, jobs, named, put};
 use crate::fixture::{Fixture, caller, new_job, secs, tenant};
@@ -70,9 +70,9 @@ async fn an_edit_keeps_the_past_and_counts_from_now(t: &Fixture) {
 async fn a_paused_schedule_leaves_its_runs_out_for_good(t: &Fixture) {
     let start = t.now();
     put(t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
-    let how = PauseSchedule { reason: Some("month end".into()), expires: None };
+    let how = PauseOptions { reason: Some("month end".into()), expires: None };
     assert!(t.store.pause_schedule(&t.me, named("often"), how).await.unwrap());
-    assert!(!t.store.pause_schedule(&t.me, named("often"), PauseSchedule::default()).await.unwrap());
+    assert!(!t.store.pause_schedule(&t.me, named("often"), PauseOptions::default()).await.unwrap());
     let paused = get(t, "often").await;
     let pause = paused.pause_now(t.now()).expect("it is paused");
     assert_eq!(
@@ -96,7 +96,7 @@ async fn a_paused_schedule_leaves_its_runs_out_for_good(t: &Fixture) {
 async fn a_pause_ends_automatically(t: &Fixture) {
     let start = t.now();
     put(t, "often", NewSchedule { missed: CatchUp::All, ..every(60) }).await;
-    let how = PauseSchedule { reason: None, expires: Some(secs(150)) };
+    let how = PauseOptions { reason: None, expires: Some(secs(150)) };
     t.store.pause_schedule(&t.me, named("often"), how.clone()).await.unwrap();
     assert_eq!(get(t, "often").await.next_runs()[0], start.plus(secs(180)), "the first after the pause");
     t.advance(secs(180));
@@ -114,7 +114,7 @@ async fn a_pause_ends_automatically(t: &Fixture) {
 async fn a_schedule_is_triggered_by_hand(t: &Fixture) {
     let start = t.now();
     put(t, "often", every(60)).await;
-    t.store.pause_schedule(&t.me, named("often"), PauseSchedule::default()).await.unwrap();
+    t.store.pause_schedule(&t.me, named("often"), PauseOptions::default()).await.unwrap();
     let first = t.store.trigger_schedule(&t.me, named("often")).await.unwrap();
     let second = t.store.trigger_schedule(&t.me, named("often")).await.unwrap();
     assert_ne!(first.id, second.id, "a new one each time");
@@ -211,7 +211,7 @@ async fn only_the_latest_deleted_schedules_are_kept_and_not_for_ever(t: &Fixture
 async fn every_change_is_audited(t: &Fixture) {
     put(t, "often", every(60)).await;
     put(t, "often", every(90)).await;
-    t.store.pause_schedule(&t.me, named("often"), PauseSchedule::default()).await.unwrap();
+    t.store.pause_schedule(&t.me, named("often"), PauseOptions::default()).await.unwrap();
     t.store.resume_schedule(&t.me, named("often")).await.unwrap();
     t.store.trigger_schedule(&t.me, named("often")).await.unwrap();
     t.store.delete_schedule(&t.me, named("often")).await.unwrap();
@@ -275,7 +275,7 @@ async fn only_operators_handle_schedules(t: &Fixture) {
         denied(t.store.restore_schedule(&who, named("own")).await.map(drop).unwrap_err());
         denied(t.store.trigger_schedule(&who, named("own")).await.map(drop).unwrap_err());
         denied(t.store.resume_schedule(&who, named("own")).await.map(drop).unwrap_err());
-        let how = PauseSchedule::default();
+        let how = PauseOptions::default();
         denied(t.store.pause_schedule(&who, named("own"), how).await.map(drop).unwrap_err());
         assert!(t.store.schedule(&who, named("own")).await.unwrap().is_some(), "anybody may look");
     }

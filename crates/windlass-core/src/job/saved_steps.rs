@@ -54,7 +54,7 @@ pub fn ordered_steps<'a>(saved: &[SavedStep<'a>]) -> Vec<&'a str> {
 
 /// Which of the saved steps a retry from `step` keeps: those that first ran before it. The step itself, those after it
 /// and calls within them run again. Received signals, other results of waits, and plain checkpoints have no place and are
-/// kept, because nobody would send a signal a second time.
+/// kept, because a signal is not sent a second time.
 ///
 /// # Errors
 /// If the job has not saved this step, or saved it without a place; the message lists the possible ones.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Alerts of one tenant, and alerts about all tenants: more than anybody reads.
+/// Alerts of one tenant, and alerts about all tenants: more than a person reads.
 pub const ALERTS_PER_TENANT_MAX: usize = 50;
 /// Alerts in one store: all of them are read and decided in every round.
 pub const ALERTS_MAX: usize = 1_000;

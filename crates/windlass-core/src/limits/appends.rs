@@ -16,7 +16,7 @@ pub const APPENDS_GATHERED_SHARE: u32 = 10;
 /// How long submissions wait for a smaller group that is being appended, or twice as long as the last append took; after
 /// that the other appender takes them.
 pub const APPENDS_OVERLAP_AFTER: Duration = Duration::from_millis(2);
-/// The same at most: an append that took long, because it connected or waited for a standby, keeps nobody waiting as long.
+/// The same at most: an append that took long, because it connected or waited for a standby, keeps no caller waiting as long.
 pub const APPENDS_OVERLAP_MAX: Duration = Duration::from_millis(100);
 /// Jobs of one submission that is appended; a larger batch shares the cost of the lock among its jobs.
 pub const APPENDED_JOBS_MAX: usize = 16;

@@ -9,8 +9,7 @@ use windlass::clock::Timestamp;
 use windlass::error::{ActError, AlertError, Forbidden, ScheduleError, StoreError};
 use windlass::job::Tenant;
 use windlass::schedule::Zone;
-use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
-use windlass::store::documents::schedules::Schedule;
+use windlass::store::{Config, PauseRecord, PauseScope, Schedule};
 
 use super::parts::components::JobLink;
 use super::parts::format::Moment;

@@ -11,11 +11,7 @@ use windlass::clock::{Clock, Deadline, JumpClock};
 use windlass::error::WorkError;
 use windlass::job::WorkerId;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::documents::schedules::ScheduleRef;
-use windlass::store::filter::Filter;
+use windlass::store::{ActionRequest, AttemptWrite, BulkAction, Filter, LeaseRef, ScheduleRef};
 use windlass_api::time::{Moment, Span};
 
 use super::app::App;

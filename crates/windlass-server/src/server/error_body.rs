@@ -35,7 +35,7 @@ fn bare_refusal(bytes: &[u8]) -> Option<u16> {
 }
 
 impl<S: AsyncWrite + Unpin> WithErrorBody<S> {
-    /// Sends the replacement of `bytes`; the writer is told that `bytes` were sent.
+    /// Sends the replacement of `bytes`; the writer gets the length of `bytes`.
     fn poll_words(
         &mut self,
         context: &mut Context<'_>,

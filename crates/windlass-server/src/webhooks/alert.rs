@@ -7,8 +7,7 @@ use windlass::alert::message::AlertMessage;
 use windlass::context::Cx;
 use windlass::job::Failure;
 use windlass::store::caller::Caller;
-use windlass::store::documents::alerts::{Alert, AlertRef};
-use windlass::store::metrics::deliveries::DeliveryKind;
+use windlass::store::{Alert, AlertRef, DeliveryKind};
 
 use super::callback::{CallbackWorker, json_headers};
 use super::signature::Purpose;

@@ -11,9 +11,8 @@ use windlass::client::Client;
 use windlass::clock::Stopwatch;
 use windlass::context::Cx;
 use windlass::job::Failure;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::metrics::deliveries::DeliveryKind;
+use windlass::store::{DeliveryKind, Store};
 use windlass::worker::Worker;
 use windlass::{alert, callback};
 

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use windlass::clock::Timestamp;
 use windlass::job::{Category, Failure};
-use windlass::store::metrics::deliveries::DeliveryOutcome;
+use windlass::store::DeliveryOutcome;
 use windlass::webhook_url::WebhookUrl;
 
 use super::client::{CallError, WebhookResponse};

@@ -17,10 +17,9 @@ use windlass::context::Cx;
 use windlass::handler::Snooze;
 use windlass::job::{Failure, QueueName, Tenant};
 use windlass::limits::NAME_CHARS_MAX;
-use windlass::store::Store;
+use windlass::settings::Push;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::documents::config::{Push, PushTargets};
-use windlass::store::metrics::deliveries::DeliveryKind;
+use windlass::store::{DeliveryKind, PushTargets, Store};
 use windlass::worker::Worker;
 
 use super::client::{Body, Call, CallError, WebhookClient};

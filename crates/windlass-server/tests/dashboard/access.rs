@@ -2,8 +2,7 @@
 
 use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::key::NewKey;
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::{NewKey, SubmitOptions};
 
 use crate::auth::cookie;
 use crate::fixture::{Site, new, queue};

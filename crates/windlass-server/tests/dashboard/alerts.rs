@@ -2,8 +2,8 @@
 
 use windlass::alert::{AlertCondition, AlertRule, AlertStatus};
 use windlass::job::{AlertName, Failure, NewJob, RetryPolicy, Tenant};
+use windlass::store::AlertRef;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::documents::alerts::AlertRef;
 use windlass_testkit::browser::Browser;
 
 use crate::auth::cookie;

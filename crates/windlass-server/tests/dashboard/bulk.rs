@@ -3,11 +3,7 @@
 use serde_json::json;
 use windlass::job::{Failure, JobId, JobState, NewJob, RetryPolicy};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::filter::Filter;
+use windlass::store::{ActionRequest, BulkAction, Filter, Redrive, SubmitOptions};
 use windlass_testkit::browser::Browser;
 
 use crate::auth::cookie;

@@ -5,13 +5,9 @@ use std::time::Duration;
 use windlass::Store;
 use windlass::job::{Failure, JobId, JobRecord, JobType, NewJob, Payload, Progress, QueueName};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::key::NewKey;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, LeaseRef, NewKey, NewWorker, Outcome, Report, StoreOptions, SubmitOptions,
+};
 use windlass_testkit::client::{Request, TestResponse};
 use windlass_testkit::{InProcessServer, store_folder, store_in};
 

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use windlass::job::Failure;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{ClaimRequest, NewWorker, Outcome, Redrive, Report};
 use windlass_testkit::browser::Browser;
 
 use crate::auth::OWN;

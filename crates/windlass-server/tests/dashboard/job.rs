@@ -2,9 +2,7 @@
 
 use windlass::job::{Dependency, ErrorCause, Failure};
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::{ActionRequest, AttemptWrite, LeaseRef, Pause, PauseTarget, Suspend};
 
 use crate::fixture::{Site, new, queue};
 

@@ -5,8 +5,7 @@ use std::io::Read;
 
 use windlass::job::{Failure, JobType, NewJob, Payload};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::{AttemptWrite, Pause, PauseTarget};
 use windlass_testkit::browser::{Browser, Window};
 
 use crate::auth::cookie;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use windlass::job::{NewJob, Payload, Priority};
+use windlass::store::NewWorker;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::worker::NewWorker;
 use windlass_testkit::browser::Browser;
 
 use crate::auth::cookie;

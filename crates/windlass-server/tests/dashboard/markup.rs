@@ -2,11 +2,7 @@
 
 use windlass::job::{Failure, JobMetadata, Payload, RetryPolicy};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{AttemptWrite, NewKey, NewWorker, Pause, PauseTarget, SubmitOptions};
 use windlass_testkit::browser::Browser;
 
 use crate::fixture::{Site, new, queue};

@@ -8,12 +8,7 @@ use serde_json::json;
 use windlass::job::{Failure, JobType, NewJob, Payload, RetryPolicy, ScheduleName};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::schedules::NewSchedule;
+use windlass::store::{ClaimRequest, NewSchedule, NewWorker, Pause, PauseTarget, Redrive, SubmitOptions};
 use windlass_testkit::browser::Browser;
 
 use crate::fixture::{Site, new, queue};

@@ -8,10 +8,7 @@ use windlass::job::{
 };
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::documents::schedules::NewSchedule;
+use windlass::store::{LeaseRef, NewGroup, NewSchedule, Pause, PauseTarget};
 use windlass_testkit::browser::Browser;
 
 use crate::fixture::{Site, new, queue};

@@ -4,8 +4,7 @@ mod partial;
 
 use serde_json::json;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::pause::{Pause, PauseTarget};
+use windlass::store::{ActionRequest, Pause, PauseTarget};
 use windlass_testkit::browser::{Browser, Window};
 
 use crate::actions::{assert_not_reloaded, mark};

@@ -8,10 +8,7 @@ use windlass::alert::{AlertCondition, AlertRule};
 use windlass::job::{AlertName, Failure, JobId, JobType, NewJob, Payload, RetryPolicy, ScheduleName, Tenant};
 use windlass::schedule::ScheduleSpec;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::key::NewKey;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::schedules::NewSchedule;
+use windlass::store::{ActionRequest, NewKey, NewSchedule, SubmitOptions};
 use windlass_testkit::browser::{Browser, Window};
 
 use crate::auth::sign_in;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use windlass::clock::Stopwatch;
 use windlass::job::{JobType, QueueName};
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{NewWorker, SubmitOptions};
 
 use crate::fixture::{Site, new};
 

@@ -7,10 +7,7 @@ use windlass::job::{Failure, JobType, QueueName, RetryPolicy, Tenant};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch};
 use windlass::settings::{QueueSettings, Rate};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::config::PauseScope;
+use windlass::store::{NewKey, Pause, PauseScope, PauseTarget, Redrive};
 use windlass_testkit::browser::Browser;
 
 use crate::auth::cookie;
@@ -330,10 +327,7 @@ async fn lists_of_many_names_come_page_by_page_and_stay_small() {
         job.queue = QueueName::new(&format!("queue-{number:04}")).unwrap();
         batch.push(job);
     }
-    site.store
-        .submit(&Caller::local(), batch, windlass::store::command::submit::SubmitOptions::default())
-        .await
-        .unwrap();
+    site.store.submit(&Caller::local(), batch, windlass::store::SubmitOptions::default()).await.unwrap();
     for path in ["/jobs", "/settings", "/tenants", "/queues", "/types"] {
         let page = site.ask("GET", path, &[], "").await.body;
         assert!(page.len() < 100_000, "{path} is {} bytes", page.len());

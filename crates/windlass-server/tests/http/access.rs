@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use windlass::clock::Stopwatch;
 use windlass::job::Tenant;
 use windlass::store::caller::{Caller, Permission, Role};
-use windlass::store::command::key::NewKey;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{NewKey, StoreOptions};
 use windlass_server::server::{Options, Server};
 use windlass_testkit::client::{Request, TestResponse};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
+use windlass::store::NewKey;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::key::NewKey;
 use windlass_testkit::client::Request;
 
 use crate::fixture::{Fixture, assert_refused};

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use windlass::Store;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Environment, StoreOptions};
 use windlass_server::server::Options;
 use windlass_testkit::client::{Request, TestResponse};
 use windlass_testkit::{InProcessServer, cluster, store_folder, store_in};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass::store::NewKey;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::key::NewKey;
 
 use crate::events::Stream;
 use crate::fixture::{Fixture, assert_refused};

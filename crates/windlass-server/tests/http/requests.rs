@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass::Store;
 use windlass::clock::Stopwatch;
-use windlass::store::environment::StoreOptions;
+use windlass::store::StoreOptions;
 use windlass_server::limits;
 use windlass_server::server::{Options, Server};
 use windlass_testkit::client::Request;

@@ -1,4 +1,4 @@
-//! How a worker learns that somebody cancelled or suspended one of its running jobs.
+//! How a worker learns that one of its running jobs was cancelled or suspended.
 
 #[cfg(feature = "remote")]
 use std::sync::Arc;

@@ -7,9 +7,9 @@ use super::figure::Figure;
 use super::workload::BenchWorker;
 use crate::job::{NewJob, QueueName, Rate, Tenant};
 use crate::limits::TICK_JOBS_PER_COMMIT;
+use crate::settings::{FairBy, QueueSettings};
 use crate::store::command::claim::ClaimRequest;
 use crate::store::command::settings::Settings;
-use crate::store::documents::config::{FairBy, QueueSettings};
 
 /// Jobs for one measurement of the rate.
 const SAMPLE: usize = 50_000;

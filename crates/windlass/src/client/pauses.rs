@@ -3,9 +3,10 @@
 use super::{Client, Job};
 use crate::error::{ActError, FieldProblem, Invalid, StoreError};
 use crate::job::{JobType, QueueName, Tenant, WorkerId};
+use crate::settings::{QueueSettings, TenantSettings, TypeSettings};
 use crate::store::command::pause::{self, Pause, PauseTarget};
 use crate::store::command::settings::Settings;
-use crate::store::documents::config::{PauseRecord, PauseScope, QueueSettings, TenantSettings, TypeSettings};
+use crate::store::documents::config::{PauseRecord, PauseScope};
 
 /// Whether an action changed anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

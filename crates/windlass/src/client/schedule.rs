@@ -11,7 +11,8 @@ use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
 use crate::job::{NewJob, ScheduleName};
 use crate::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
-use crate::store::documents::schedules::{NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef};
+use crate::store::documents::schedules::{NewSchedule, PutSchedule, Schedule};
+use crate::store::documents::tenant_object::{PauseOptions, ScheduleRef};
 
 /// When a schedule runs. The values are validated when the schedule is saved.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,7 +156,7 @@ impl ScheduleHandle {
     }
 
     /// Pauses the schedule. Runs that are due while it is paused are skipped for good.
-    pub async fn pause(&self, how: PauseSchedule) -> Result<ActionResult, ScheduleError> {
+    pub async fn pause(&self, how: PauseOptions) -> Result<ActionResult, ScheduleError> {
         let (store, caller) = (self.client.api(), self.client.caller());
         Ok(outcome(store.pause_schedule(caller, self.which.clone(), how).await?))
     }

@@ -90,7 +90,7 @@ impl Cx {
     ///
     /// Returns at once: chunks are written together, every [`limits::STREAM_WRITE_EVERY`] and with the next step or the
     /// outcome. If the store is slower than the handler, waits until there is room. If the attempt fails, the next one
-    /// starts the output over, and readers are told so; the output of a step that was saved is not repeated.
+    /// starts the output over, and readers learn it; the output of a step that was saved is not repeated.
     ///
     /// ```
     /// # async fn f(cx: windlass::Cx) -> anyhow::Result<()> {

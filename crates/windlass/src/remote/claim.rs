@@ -31,7 +31,7 @@ impl Remote {
         let registered = asked.map_err(|error| error.into_work_or(missing()))?;
         let id = registered.worker_id.0;
         if registered.protocol != PROTOCOL {
-            // Nothing that it sends can be relied on, so the server is not told either: it removes the worker in time.
+            // Nothing that it sends can be relied on, so no call deregisters the worker either: it removes the worker in time.
             return Err(StoreError::OtherProtocol { server: registered.protocol, own: PROTOCOL }.into());
         }
         let now = self.now();

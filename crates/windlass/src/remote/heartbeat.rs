@@ -12,9 +12,9 @@ use super::error::not_json;
 use crate::error::WorkError;
 use crate::job::{Fence, JobId, WorkerId};
 use crate::limits;
+use crate::settings::PauseMode;
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef, check_step};
 use crate::store::command::heartbeat::{Directive, HeartbeatItem, HeartbeatReply};
-use crate::store::documents::config::PauseMode;
 use crate::store::wire::claim::heartbeats;
 use crate::store::wire::outcome::{SentWrites, sent_writes};
 
@@ -50,7 +50,7 @@ impl Remote {
         Ok(())
     }
 
-    /// A server is not told that a worker's own program paused it.
+    /// A server does not learn that a worker's own program paused it.
     #[allow(clippy::unused_async, reason = "a verb of the contract")]
     pub(crate) async fn set_worker_paused(
         &self,

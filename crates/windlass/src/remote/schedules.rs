@@ -12,9 +12,8 @@ use super::client::Call;
 use super::error::RemoteError;
 use crate::error::{ScheduleError, StoreError};
 use crate::job::{JobRecord, ScheduleName, Tenant};
-use crate::store::documents::schedules::{
-    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef,
-};
+use crate::store::documents::schedules::{DeletedSchedule, NewSchedule, PutSchedule, Schedule};
+use crate::store::documents::tenant_object::{PauseOptions, ScheduleRef};
 
 /// The schedule as the library has it.
 fn stored(shown: ScheduleView) -> Result<Arc<Schedule>, StoreError> {
@@ -68,7 +67,7 @@ impl Remote {
     pub(crate) async fn pause_schedule(
         &self,
         which: ScheduleRef,
-        how: PauseSchedule,
+        how: PauseOptions,
     ) -> Result<bool, ScheduleError> {
         let expires = how.expires.map(|time| Expiry::After(Span(time)));
         let body = SchedulePauseBody { reason: how.reason, expires };

@@ -3,7 +3,7 @@
 
 mod alerts;
 mod audit;
-pub mod auth;
+pub(crate) mod auth;
 mod clock;
 mod counts;
 mod job_data;
@@ -14,11 +14,11 @@ mod own_transaction;
 mod pauses;
 pub(in crate::store) mod pruning;
 #[cfg(feature = "sqlite")]
-pub mod restore;
+pub(crate) mod restore;
 mod schedules;
 mod schema_checks;
 mod settings;
-pub mod snapshots;
+pub(crate) mod snapshots;
 mod stream;
 mod verify;
 mod webhooks;

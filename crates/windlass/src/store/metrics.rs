@@ -1,7 +1,7 @@
 //! What a process measures of its own store: how many requests share a commit, how long commits take, and what happened
 //! to jobs since the start. Nothing here is stored, and no rule uses it.
 
-pub mod deliveries;
+pub(crate) mod deliveries;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
 //! Who is notified after a commit: waiting claims, event feeds and change listeners.
 
-pub mod events;
-pub mod feed;
-pub mod wakeup;
+pub(crate) mod events;
+pub(crate) mod feed;
+pub(crate) mod wakeup;

@@ -1,16 +1,16 @@
 //! Queries of the store, each written once over a [`ReadTx`](super::tx::read_tx::ReadTx). They change nothing.
 
 pub(crate) mod alerts;
-pub mod audit;
-pub mod explain;
-pub mod history;
-pub mod job_details;
-pub mod job_types;
-pub mod known;
-pub mod list;
+pub(crate) mod audit;
+pub(crate) mod explain;
+pub(crate) mod history;
+pub(crate) mod job_details;
+pub(crate) mod job_types;
+pub(crate) mod known;
+pub(crate) mod list;
 pub(crate) mod payload;
-pub mod queues;
+pub(crate) mod queues;
 pub(crate) mod schedules;
-pub mod snapshot;
-pub mod stats;
-pub mod stream;
+pub(crate) mod snapshot;
+pub(crate) mod stats;
+pub(crate) mod stream;

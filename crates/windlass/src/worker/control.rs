@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::job::WorkerId;
-use crate::store::documents::config::PauseMode;
+use crate::settings::PauseMode;
 
 /// Pauses and resumes a worker from other parts of its program; cheap to clone.
 #[derive(Clone, Default)]

@@ -4,12 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use windlass::job::{Failure, JobId, JobState, NewJob};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::documents::config::QueueSettings;
+use windlass::settings::QueueSettings;
 use windlass::store::engine::ClaimOrder;
-use windlass::store::environment::StoreOptions;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{ActionRequest, Filter, ListRequest, StoreOptions};
 
 use crate::fixture::{Fixture, new_job, on_every_engine, priority, secs, tenant};
 

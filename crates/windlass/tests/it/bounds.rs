@@ -9,8 +9,7 @@ use windlass::clock::{Stopwatch, Timestamp};
 use windlass::error::ActError;
 use windlass::job::{JobId, JobState, NeededBy, NewJob};
 use windlass::limits;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
+use windlass::store::{ActionRequest, Directive, HeartbeatItem};
 
 use crate::fixture::{Fixture, On, after, new_job, priority, queue};
 

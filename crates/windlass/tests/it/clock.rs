@@ -17,13 +17,11 @@ use tempfile::TempDir;
 use windlass::clock::{ManualClocks, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{JobId, JobRecord, JobState, NewJob, WorkerId};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{
+    ClaimRequest, ClaimedJob, Directive, Environment, HeartbeatItem, NewWorker, Store, StoreOptions,
+    SubmitOptions,
+};
 
 use crate::fixture::{On, START};
 

@@ -26,8 +26,7 @@ use std::sync::Arc;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::OpenError;
-use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Environment, Store, StoreOptions};
 
 /// Not a test of its own: what a child process does. Started without a task it has nothing to do.
 #[test]

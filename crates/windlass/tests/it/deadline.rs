@@ -6,14 +6,10 @@ use std::time::Duration;
 
 use windlass::clock::Stopwatch;
 use windlass::error::{StoreError, SubmitError};
+use windlass::internal::Timing;
 use windlass::limits;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions, Timing};
-use windlass::store::metrics::Fallback;
+use windlass::store::{ClaimRequest, Environment, Fallback, NewWorker, Store, StoreOptions, SubmitOptions};
 
 use crate::fixture::{On, new_job};
 

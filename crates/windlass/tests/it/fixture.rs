@@ -19,7 +19,7 @@ pub(crate) mod workers;
 
 use tempfile::TempDir;
 use windlass::Store;
-use windlass::store::environment::Environment;
+use windlass::store::Environment;
 pub(crate) use windlass_conformance::fixture::*;
 use windlass_conformance::{EngineUnderTest, TestStore};
 

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use windlass::clock::Clock;
 use windlass::error::{MoveError, OpenError, StoreError};
 use windlass::limits;
-use windlass::store::Store;
 use windlass::store::engine::Page;
-use windlass::store::environment::StoreOptions;
 use windlass::store::move_store::{End, Move, MoveOptions, MoveReport};
+use windlass::store::{Store, StoreOptions};
 
 pub(crate) fn end(address: &str) -> End {
     End { address: address.to_owned(), shown: address.to_owned() }

@@ -23,10 +23,9 @@ mod turns;
 
 use std::time::Duration;
 
-use windlass::store::Store;
+use windlass::internal::Timing;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::{Environment, StoreOptions, Timing};
+use windlass::store::{Environment, Store, StoreOptions, SubmitOptions};
 
 use crate::fixture::observed::{numbered, numbers, verify};
 

@@ -5,16 +5,11 @@ use std::path::Path;
 use tempfile::TempDir;
 use windlass::error::{RestoreError, WorkError};
 use windlass::job::{GroupStrategy, JobId, JobState, WorkerId};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::StoreOptions;
-use windlass::store::methods::restore::{RestoreReport, restore};
+use windlass::store::{
+    AttemptWrite, ClaimRequest, ClaimedJob, Finish, LeaseRef, NewGroup, NewWorker, Outcome, Report,
+    RestoreReport, Store, StoreOptions, SubmitOptions, restore,
+};
 
 use crate::fixture::new_job;
 

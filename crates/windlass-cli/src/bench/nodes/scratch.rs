@@ -16,7 +16,7 @@ const ROUND_TRIPS_TIME: Duration = Duration::from_secs(1);
 /// Connections besides those of nodes: the coordinator's store, and the one that creates and removes the schemas.
 const CONNECTIONS_BESIDE: usize = CONNECTIONS_OF_A_STORE + 2;
 
-/// Schemas that nobody else uses.
+/// Schemas that no other program uses.
 pub(super) struct Scratch {
     /// The address of the store.
     pub(super) store: String,

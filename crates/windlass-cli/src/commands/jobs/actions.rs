@@ -388,16 +388,20 @@ async fn many(client: &ServerClient, which: &ActArgs, action: &Action) -> anyhow
         output::note("nothing was changed");
         return Ok(Exit::No.into());
     }
-    let mut tally = BulkAnswer { matched: 0, changed: 0, skipped: 0, next_cursor: None };
+    let mut totals = BulkAnswer { matched: 0, changed: 0, skipped: 0, next_cursor: None };
     let progress = Progress::start("jobs", Some(matched)).unless(which.connect.json);
-    let done = in_parts(client, body, &mut tally, progress).await;
-    if done.is_err() && tally.changed > 0 {
-        output::note(&format!("{} {} before the interruption", counted(tally.changed, "job"), action.done()));
+    let done = in_parts(client, body, &mut totals, progress).await;
+    if done.is_err() && totals.changed > 0 {
+        output::note(&format!(
+            "{} {} before the interruption",
+            counted(totals.changed, "job"),
+            action.done()
+        ));
     }
     done?;
-    let BulkAnswer { matched, changed, skipped, .. } = tally;
+    let BulkAnswer { matched, changed, skipped, .. } = totals;
     if which.connect.json {
-        output::json(&serde_json::to_value(&tally)?)?;
+        output::json(&serde_json::to_value(&totals)?)?;
     } else {
         output::line(&format!("{} of {} {}", grouped(changed), counted(matched, "job"), action.done()))?;
         if skipped > 0 {
@@ -419,17 +423,17 @@ fn bulk(body: &BulkBody) -> Call {
 async fn in_parts(
     client: &ServerClient,
     mut body: BulkBody,
-    tally: &mut BulkAnswer,
+    totals: &mut BulkAnswer,
     mut progress: Progress,
 ) -> anyhow::Result<()> {
     // Redriven jobs still match the filter: a restart after Ctrl-C would redrive them twice. One request covers them all.
     body.limit = (body.action != JobAction::Redrive).then_some(CLIENT_BULK_JOBS);
     loop {
         let answer: BulkAnswer = client.ask(bulk(&body)).await?;
-        tally.matched += answer.matched;
-        tally.changed += answer.changed;
-        tally.skipped += answer.skipped;
-        progress.set(tally.matched);
+        totals.matched += answer.matched;
+        totals.changed += answer.changed;
+        totals.skipped += answer.skipped;
+        progress.set(totals.matched);
         body.cursor = answer.next_cursor;
         if body.cursor.is_none() {
             return Ok(());
@@ -437,7 +441,7 @@ async fn in_parts(
     }
 }
 
-/// Whether there is somebody to ask.
+/// Whether a person can be asked.
 pub(crate) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

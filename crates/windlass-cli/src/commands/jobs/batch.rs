@@ -41,13 +41,13 @@ pub(crate) struct BatchArgs {
 
 /// Counts of submitted, duplicate and rejected lines.
 #[derive(Default)]
-struct Tally {
+struct BatchTotals {
     submitted: u64,
     duplicates: u64,
     refused: Vec<Value>,
 }
 
-impl Tally {
+impl BatchTotals {
     fn refuse(&mut self, number: u64, code: &str, message: &str) {
         output::complain(&format!("line {number}: {}", escaped(message)));
         self.refused.push(json!({"line": number, "code": code, "message": message}));
@@ -69,17 +69,17 @@ pub(crate) async fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
         (Box::new(BufReader::new(file)), count.and_then(|count| u64::try_from(count).ok()))
     };
     let mut progress = Progress::start("lines", total).unless(args.connect.json);
-    let mut tally = Tally::default();
-    let done = send_all(&client, args, lines, &mut tally, &mut progress).await;
+    let mut totals = BatchTotals::default();
+    let done = send_all(&client, args, lines, &mut totals, &mut progress).await;
     progress.clear();
     if done.is_err() {
-        let taken = counted(tally.submitted, "job");
+        let taken = counted(totals.submitted, "job");
         output::note(&format!(
             "{taken} submitted; run the same command again to continue, no job is submitted twice"
         ));
     }
     done?;
-    let Tally { submitted, duplicates, refused } = &tally;
+    let BatchTotals { submitted, duplicates, refused } = &totals;
     if args.connect.json {
         output::json(&json!({"submitted": submitted, "duplicates": duplicates, "refused": refused}))?;
     } else {
@@ -96,7 +96,7 @@ async fn send_all(
     client: &ServerClient,
     args: &BatchArgs,
     lines: Box<dyn BufRead>,
-    tally: &mut Tally,
+    totals: &mut BatchTotals,
     progress: &mut Progress,
 ) -> anyhow::Result<()> {
     let (mut waiting, mut bytes, mut number) = (Waiting::default(), 0, 0);
@@ -113,15 +113,15 @@ async fn send_all(
         });
         if let Err((code, problem)) = taken {
             progress.clear();
-            tally.refuse(number, code, &problem);
+            totals.refuse(number, code, &problem);
         }
         if waiting.len() >= BATCH_JOBS || bytes >= BATCH_BYTES {
-            send(client, &mut waiting, More::Follows, tally, progress).await?;
+            send(client, &mut waiting, More::Follows, totals, progress).await?;
             bytes = waiting.bytes();
             progress.set(number);
         }
     }
-    send(client, &mut waiting, More::None, tally, progress).await
+    send(client, &mut waiting, More::None, totals, progress).await
 }
 
 /// Whether there are lines left to read, which waiting lines may refer to.
@@ -153,14 +153,14 @@ async fn send(
     client: &ServerClient,
     waiting: &mut Waiting,
     more: More,
-    tally: &mut Tally,
+    totals: &mut BatchTotals,
     progress: &mut Progress,
 ) -> anyhow::Result<()> {
     let mut most = BATCH_JOBS;
     loop {
         for (number, problem) in waiting.without_hope() {
             progress.clear();
-            tally.refuse(number, "dependency_refused", &problem);
+            totals.refuse(number, "dependency_refused", &problem);
         }
         let mut chosen = waiting.sendable(most);
         if chosen.is_empty() {
@@ -179,8 +179,8 @@ async fn send(
         match client.ask::<SubmittedJobs>(Call::post(&["jobs", "batch"]).raw(body)).await {
             Ok(SubmittedJobs { jobs }) => {
                 let before = jobs.iter().filter(|job| job.duplicate).count();
-                tally.duplicates += before as u64;
-                tally.submitted += (jobs.len() - before) as u64;
+                totals.duplicates += before as u64;
+                totals.submitted += (jobs.len() - before) as u64;
                 let ids: Vec<String> = jobs.iter().map(|submitted| submitted.job.id.to_string()).collect();
                 waiting.sent(&chosen, &ids);
                 progress.add(chosen.len() as u64);
@@ -188,7 +188,7 @@ async fn send(
             Err(failure) => {
                 let (at, refusal) = named(&failure, chosen.len()).ok_or(failure)?;
                 progress.clear();
-                tally.refuse(waiting.refused(chosen[at]), &refusal.0, &refusal.1);
+                totals.refuse(waiting.refused(chosen[at]), &refusal.0, &refusal.1);
                 // Every rejection costs a whole batch, and one is often followed by more: use smaller batches.
                 most = BATCH_JOBS_CAREFUL;
             }

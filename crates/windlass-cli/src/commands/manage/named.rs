@@ -206,8 +206,8 @@ impl Facts {
             let _always_fits = writeln!(text, "{}  {value}", paint.faint(&format!("{name:>20}")));
         };
         if let Some(depth) = &self.depth {
-            let told = |(state, count)| format!("{} {}", grouped(count), paint.state(state));
-            let all: Vec<String> = depth.iter().filter(|(_, count)| *count > 0).map(told).collect();
+            let part = |(state, count)| format!("{} {}", grouped(count), paint.state(state));
+            let all: Vec<String> = depth.iter().filter(|(_, count)| *count > 0).map(part).collect();
             line("jobs", &if all.is_empty() { "none".to_owned() } else { all.join(", ") });
         }
         if let Some(cents) = self.cost_cents {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use windlass::limits;
-use windlass::store::environment::{FileCheck, StoreOptions};
+use windlass::store::{FileCheck, StoreOptions};
 use windlass_api::time::Span;
 
 use crate::commands::manage::tickets::TicketArgs;

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use self::history::RangeArgs;
 use clap::Args;
 use serde_json::json;
+use windlass::internal::wire::stats::counts;
 use windlass::job::JobState;
 use windlass::store::caller::Caller;
-use windlass::store::wire::stats::counts;
 use windlass_api::stats::{Counts, Stats};
 
 use crate::commands::store_args::{Missing, StoreArgs};

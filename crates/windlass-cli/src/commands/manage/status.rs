@@ -121,7 +121,7 @@ impl Report {
     }
 }
 
-/// Failed jobs that nobody has retried.
+/// Failed jobs that were not retried.
 fn not_retried(unresolved: &Unresolved) -> Vec<Concern> {
     let more = if unresolved.complete { "" } else { " at least" };
     let kinds =

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::entropy::Entropy;
-use windlass::store::environment::TicketOptions;
+use windlass::store::TicketOptions;
 use windlass::ticket::{TicketKey, TicketPublicKey};
 
 use windlass_api::time::Span;

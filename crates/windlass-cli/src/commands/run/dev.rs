@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use windlass::clock::{Clock, JumpClock, SystemClock};
 use windlass::entropy::Entropy;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Environment, StoreOptions};
 use windlass::{Store, maintenance};
 use windlass_server::http::StorePlace;
 use windlass_server::server::{Options, Server};

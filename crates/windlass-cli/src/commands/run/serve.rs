@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::clock::Deadline;
 use windlass::key::KeySecret;
 use windlass::store::caller::Caller;
-use windlass::store::environment::{FileCheck, StoreOptions};
+use windlass::store::{FileCheck, StoreOptions};
 use windlass::{Store, maintenance};
 use windlass_api::time::Span;
 use windlass_server::http::StorePlace;

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass::error::{StoreError, WorkError};
-use windlass::store::environment::StoreOptions;
+use windlass::store::StoreOptions;
 use windlass::{Client, PauseMode, Worker, WorkerControl, limits};
 use windlass_api::client::error::ErrorResponse;
 use windlass_api::time::Span;

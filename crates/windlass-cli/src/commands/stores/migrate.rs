@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use windlass::store::schema::Schema;
+use windlass::store::Schema;
 
 use crate::commands::store_args::{Missing, StoreArgs};
 use crate::output;

@@ -57,7 +57,7 @@ pub(crate) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCode> {
     let began = Stopwatch::start();
     let moving = Move::open(&from, &to, &MoveOptions::default())?;
     let mut shown: Option<(Stage, Progress)> = None;
-    let outcome = moving.run(|told| show(&mut shown, told, args.json)).await;
+    let outcome = moving.run(|progress| show(&mut shown, progress, args.json)).await;
     drop(shown);
     moving.close();
     report(&outcome?, &from, &to, began.elapsed(), args.json)?;
@@ -65,9 +65,9 @@ pub(crate) async fn move_store(args: &MoveArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Shows the progress; every stage has its own bar.
-fn show(shown: &mut Option<(Stage, Progress)>, told: move_store::Progress, is_json: bool) {
-    if shown.as_ref().is_none_or(|(stage, _)| *stage != told.stage) {
-        let what = match told.stage {
+fn show(shown: &mut Option<(Stage, Progress)>, progress: move_store::Progress, is_json: bool) {
+    if shown.as_ref().is_none_or(|(stage, _)| *stage != progress.stage) {
+        let what = match progress.stage {
             Stage::Copying => "rows copied",
             Stage::Comparing => "rows compared",
             Stage::Verifying => {
@@ -77,10 +77,10 @@ fn show(shown: &mut Option<(Stage, Progress)>, told: move_store::Progress, is_js
             }
             _ => "rows",
         };
-        *shown = Some((told.stage, Progress::start(what, Some(told.expected)).unless(is_json)));
+        *shown = Some((progress.stage, Progress::start(what, Some(progress.expected)).unless(is_json)));
     }
     if let Some((_, bar)) = shown {
-        bar.set(told.done);
+        bar.set(progress.done);
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use windlass::store::caller::Caller;
-use windlass::store::methods::restore::{self, Restoring};
+use windlass::store::{self, Restoring};
 
 use crate::commands::store_args::{Missing, StoreArgs};
 use crate::output;
@@ -47,7 +47,7 @@ async fn restore_file(args: &RestoreArgs, from: &Path, to: &Path) -> anyhow::Res
         Restoring::Fencing => output::note("starting a new generation"),
         _ => {}
     };
-    let restored = restore::restore(from, to, describe).await?;
+    let restored = store::restore(from, to, describe).await?;
     if args.json {
         let whole = json!({
             "store": args.store.store, "generation": restored.generation, "jobs": restored.jobs,

@@ -169,7 +169,7 @@ fn draw_health(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
     frame.render_widget(Line::from(pieces), area);
 }
 
-/// Failed jobs and dead letters that nobody has retried. A server that does not count them has only the stored ones.
+/// Failed jobs and dead letters that were not retried. A server that does not count them has only the stored ones.
 fn failures(screen: &Screen, theme: Theme) -> Vec<(String, Style)> {
     let style = |number: u64| if number > 0 { theme.bad() } else { theme.faint() };
     let Some(open) = screen.unresolved else {

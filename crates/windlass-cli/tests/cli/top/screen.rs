@@ -152,7 +152,7 @@ async fn workers_types_schedules_and_errors_have_their_lists() {
     terminal.press(&["8", "r"]).await;
     terminal.shows(&["Retry 1 job of type order.export?", "no such customer"]).await;
     terminal.press(&["y"]).await;
-    terminal.shows(&["1 job is retried", "no failed jobs that nobody has retried"]).await;
+    terminal.shows(&["1 job is retried", "no failed jobs that were not retried"]).await;
     terminal.press(&["C-c"]).await;
     terminal.is_left_clean(0).await;
     server.stop().await;

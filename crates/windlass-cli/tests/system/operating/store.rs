@@ -6,14 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass::job::{JobType, NewJob, Payload};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{ClaimRequest, Finish, NewWorker, Outcome, Report, Store, StoreOptions, SubmitOptions};
 use windlass_testkit::cluster::new_schema;
 use windlass_testkit::{store_in, windlass};
 

@@ -3,8 +3,7 @@
 
 use tempfile::TempDir;
 use windlass::client::Client;
-use windlass::store::Store;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{Store, StoreOptions};
 use windlass::testing::TestClient;
 use windlass_testkit::InProcessServer;
 

@@ -5,18 +5,12 @@ use windlass::job::{
     ErrorCause, Failure, JitterMode, JobState, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode,
     Tenant, WorkerVersion,
 };
+use windlass::settings::{PartialTimeouts, QueueSettings, Retention, TenantSettings, TypeSettings};
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{
-    PartialTimeouts, QueueSettings, Retention, TenantSettings, TypeSettings,
+use windlass::store::{
+    ActionRequest, ClaimRequest, Finish, NewWorker, Outcome, Redrive, Report, Settings, StoreOptions,
+    SubmitOptions, Suspend,
 };
-use windlass::store::environment::StoreOptions;
 use windlass::{Api, Client, Cx, Store, Worker};
 use windlass_testkit::InProcessServer;
 

@@ -13,14 +13,9 @@ use windlass::context::Cx;
 use windlass::error::{ActError, OpenError, StoreError, SubmitError, WorkError};
 use windlass::job::{JobState, JobType, NewJob, Payload, Tenant};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::Pause;
-use windlass::store::command::precondition::ActOptions;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::StoreOptions;
-use windlass::store::filter::Filter;
+use windlass::store::{
+    ActOptions, ActionRequest, BulkAction, Filter, NewKey, Pause, StoreOptions, SubmitOptions, Suspend,
+};
 use windlass::worker::Worker;
 use windlass::{Api, Store};
 use windlass_testkit::InProcessServer;
@@ -252,7 +247,7 @@ async fn operators_see_and_do_the_same_through_a_server() {
     let suspend = BulkAction::Act(ActionRequest::Suspend(Suspend::default()));
     assert_eq!(there.bulk_dry_run(&me, &Filter::default()).await.unwrap(), 5);
     assert_eq!(there.bulk(&me, &Filter::default(), suspend).await.unwrap().changed, 5);
-    let page = there.list(&me, windlass::store::query::list::ListRequest::default()).await.unwrap();
+    let page = there.list(&me, windlass::store::ListRequest::default()).await.unwrap();
     let ids: Vec<_> = page.jobs.iter().map(|found| found.job.id).collect();
     assert_eq!(ids, jobs.iter().rev().map(|job| job.id()).collect::<Vec<_>>());
     assert!(page.jobs.iter().all(|found| found.job.state == JobState::Suspended));

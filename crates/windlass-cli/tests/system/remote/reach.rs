@@ -11,7 +11,7 @@ use windlass::entropy::Entropy;
 use windlass::error::{ActError, StoreError, SubmitError};
 use windlass::job::{JobMetadata, JobState};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::environment::{StoreOptions, TicketOptions};
+use windlass::store::{StoreOptions, TicketOptions};
 use windlass::ticket::TicketKey;
 use windlass::worker::Worker;
 use windlass_testkit::{InProcessServer, Site, certificate, windlass};

@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use windlass::job::{Category, JobId, JobState, JobType};
-use windlass::store::documents::config::Push;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::settings::Push;
+use windlass::store::{Filter, ListRequest};
 use windlass_server::webhooks::signature::Purpose;
 use windlass_testkit::receiver::{Receiver, answer};
 

@@ -2,7 +2,7 @@
 
 use tokio::io::AsyncWriteExt;
 use windlass::job::{JobId, JobMetadata, JobState, NewJob};
-use windlass::store::documents::config::Push;
+use windlass::settings::Push;
 use windlass_testkit::receiver::{Receiver, answer};
 
 use super::calling_store::{CallingStore, job, once};

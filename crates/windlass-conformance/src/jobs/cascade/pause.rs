@@ -2,10 +2,8 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{JobId, JobState, NewJob};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::Finish;
-use windlass::store::command::pause::{Pause, PauseTarget};
 use windlass::store::engine::RecordQuery;
+use windlass::store::{ClaimedJob, Finish, Pause, PauseTarget};
 
 use super::{BOUND, bounded, count_in, explained, tick_once};
 use crate::fixture::{Fixture, new_job, queue, secs};

@@ -2,11 +2,7 @@
 
 use windlass::job::{GroupDecision, GroupStrategy, JobState, Wait};
 use windlass::limits;
-use windlass::store::command::children::SpawnOptions;
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::environment::StoreOptions;
-use windlass::store::query::job_details::ChildQuery;
+use windlass::store::{ChildQuery, ClaimedJob, Finish, Outcome, Park, Report, SpawnOptions, StoreOptions};
 
 use super::{Family, family, group, groups};
 use crate::fixture::{Fixture, lease_ref, secs};

@@ -2,10 +2,7 @@
 
 use windlass::error::ActError;
 use windlass::job::{GroupDecision, GroupStrategy, JobId, JobState, NeededBy};
-use windlass::store::command::bulk::{BulkAction, BulkReport};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::Outcome;
-use windlass::store::filter::Filter;
+use windlass::store::{BulkAction, BulkReport, ClaimedJob, Filter, Outcome};
 
 use super::{Family, family, groups};
 use crate::fixture::Fixture;

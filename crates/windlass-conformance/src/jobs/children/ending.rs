@@ -2,10 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{GroupStrategy, JobId, JobState, NewJob, RetryPolicy, SuspendMode};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::finish::{Outcome, Report};
+use windlass::store::{ActionRequest, LeaseRef, NewGroup, Outcome, Report, Suspend};
 
 use super::{Family, child, family, group, groups, spawn, states};
 use crate::fixture::{Fixture, lease_ref, secs};

@@ -4,11 +4,7 @@ use windlass::error::{FieldProblem, SubmitError, WorkError};
 use windlass::job::{Dependency, GroupStrategy, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::children::{NewGroup, SpawnOptions};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{ClaimedJob, LeaseRef, NewGroup, NewWorker, SpawnOptions, SubmitOptions};
 
 use super::{child, family, group};
 use crate::fixture::{Fixture, caller, lease_ref, new_job, secs, tenant};

@@ -2,7 +2,7 @@
 
 use windlass::job::{ErrorCause, Failure, JobState};
 use windlass::limits;
-use windlass::store::command::finish::Finish;
+use windlass::store::Finish;
 
 use crate::fixture::{Fixture, new_job, secs};
 

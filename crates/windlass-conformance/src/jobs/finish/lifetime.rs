@@ -2,8 +2,7 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{AttemptOutcome, JobState, NewJob};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::finish::Finish;
+use windlass::store::{ActionRequest, Finish, Suspend};
 
 use crate::fixture::{Fixture, new_job, secs};
 

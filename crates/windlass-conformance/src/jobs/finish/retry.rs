@@ -6,10 +6,8 @@ use windlass::audit::AuditEvent;
 use windlass::job::{
     AttemptOutcome, Category, Failure, JitterMode, JobState, JobType, NewJob, RetryPolicy, Strategy,
 };
-use windlass::store::command::finish::Finish;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::{QueueSettings, TypeSettings};
+use windlass::settings::{QueueSettings, TypeSettings};
+use windlass::store::{Finish, Settings, SubmitOptions};
 
 use crate::fixture::{Fixture, MOMENT, just_under, new_job, queue, secs};
 
@@ -63,8 +61,8 @@ async fn each_category_is_retried_or_not_as_its_policy_says(t: &Fixture) {
     }
 }
 
-fn cancelling() -> windlass::store::command::actions::ActionRequest {
-    windlass::store::command::actions::ActionRequest::Cancel { reason: None }
+fn cancelling() -> windlass::store::ActionRequest {
+    windlass::store::ActionRequest::Cancel { reason: None }
 }
 
 /// Model: error-categories

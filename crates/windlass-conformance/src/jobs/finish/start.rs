@@ -2,9 +2,8 @@
 
 use windlass::audit::AuditEvent;
 use windlass::job::{Category, Failure, JobState, NewJob};
-use windlass::store::command::finish::Finish;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::documents::config::{PartialTimeouts, QueueSettings, TypeSettings};
+use windlass::settings::{PartialTimeouts, QueueSettings, TypeSettings};
+use windlass::store::{Finish, Pause, PauseTarget};
 
 use crate::fixture::{Fixture, MOMENT, after, just_under, new_job, queue, secs};
 

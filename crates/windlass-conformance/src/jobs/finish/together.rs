@@ -4,12 +4,10 @@ use windlass::error::{FieldProblem, SubmitError, WorkError};
 use windlass::job::{Dependency, Failure, GroupStrategy, JobState, NewJob, Progress};
 use windlass::limits;
 use windlass::store::caller::Role;
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::children::{NewGroup, SpawnOptions};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    AttemptWrite, ClaimedJob, Filter, Finish, ListRequest, NewGroup, Order, Outcome, Park, Report,
+    SpawnOptions,
+};
 
 use crate::fixture::{Fixture, caller, lease_ref, new_job, secs, tenant};
 
@@ -204,10 +202,10 @@ async fn follow_ups_belong_to_the_tenant_of_their_job_and_need_the_permission_to
     assert_eq!(t.claim_one(worker).await.job.lane.tenant, tenant("acme"));
 
     let works = caller("worker", Role::Worker, "acme");
-    let new = windlass::store::command::worker::NewWorker::default();
+    let new = windlass::store::NewWorker::default();
     let worker = t.store.register(&works, new).await.unwrap().id;
     t.submit(NewJob { tenant: Some(tenant("acme")), ..new_job("first") }).await;
-    let request = windlass::store::command::claim::ClaimRequest::new(worker, 1);
+    let request = windlass::store::ClaimRequest::new(worker, 1);
     let claimed = t.store.claim(&works, &request, std::time::Duration::ZERO).await.unwrap().jobs.remove(0);
     let done = completed(&claimed, vec![new_job("next")]);
     let answer = t.store.finish(&works, worker, vec![done]).await.unwrap();

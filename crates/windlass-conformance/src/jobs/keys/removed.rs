@@ -2,7 +2,7 @@
 
 use windlass::error::SubmitError;
 use windlass::job::{Dependency, JobId, JobState, NewJob, Payload};
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::SubmitOptions;
 
 use super::{DAY, keyed, receipt};
 use crate::fixture::{Fixture, named, new_job};

@@ -4,8 +4,7 @@ use windlass::audit::AuditEvent;
 use windlass::error::ActError;
 use windlass::job::{JobId, JobState};
 use windlass::limits;
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::finish::{Finish, Park};
+use windlass::store::{AttemptWrite, Finish, Park};
 
 use crate::fixture::{Fixture, lease_ref, new_job, secs};
 

@@ -5,11 +5,9 @@ use std::time::Duration;
 use windlass::error::WorkError;
 use windlass::job::{Failure, JobId, JobState};
 use windlass::limits;
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::query::stream::{StreamChunk, StreamPage};
+use windlass::store::{
+    AttemptWrite, ClaimedJob, Finish, Outcome, Park, Redrive, Report, StreamChunk, StreamPage,
+};
 
 use crate::fixture::{Fixture, lease_ref, new_job, secs};
 

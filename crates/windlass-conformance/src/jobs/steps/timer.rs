@@ -2,7 +2,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{AttemptOutcome, JobState, Wait};
-use windlass::store::command::finish::{Finish, Park};
+use windlass::store::{Finish, Park};
 
 use crate::fixture::{Fixture, MOMENT, just_under, new_job, secs};
 

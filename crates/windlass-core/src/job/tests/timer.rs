@@ -129,7 +129,7 @@ fn to_start_within(seconds: u64) -> JobRecord {
     with(job(), |job| job.policy = Arc::new(Policy { timeouts, ..Policy::default() }))
 }
 
-/// A job that nobody starts in time fails for want of resources, before its lifetime ends.
+/// A job that nobody starts in time fails for lack of resources, before its lifetime ends.
 #[test]
 fn a_job_that_is_not_started_in_time_fails() {
     let job = to_start_within(60);

@@ -8,10 +8,10 @@ use axum::extract::Path;
 use axum::response::Response;
 use windlass::alert::{AlertFormat, AlertStatus};
 use windlass::clock::Timestamp;
+use windlass::internal::wire::alert::describe;
 use windlass::job::{AlertName, JobId, JobRecord, Tenant};
 use windlass::store::caller::Permission;
-use windlass::store::documents::alerts::{Alert, AlertRef, PauseAlert};
-use windlass::store::wire::alert::describe;
+use windlass::store::{Alert, AlertRef, PauseOptions};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::limits;
@@ -188,7 +188,7 @@ pub(in crate::dashboard) async fn act(
     let page = format!("/alerts/{}/{}", segment(&tenant), segment(&name));
     let done = match form.need("action")? {
         "pause" => {
-            let how = PauseAlert { reason: form.text("reason"), expires: form.duration("expires")? };
+            let how = PauseOptions { reason: form.text("reason"), expires: form.duration("expires")? };
             if store.pause_alert(caller, which, how).await? { "paused" } else { "unchanged" }
         }
         "resume" => {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
 use windlass::job::{JobType, QueueName, Tenant};
-use windlass::store::documents::config::Config;
+use windlass::store::Config;
 use windlass::store::engine::RecordQuery;
 
 use crate::dashboard::page::{Layout, PageError, show};

@@ -8,12 +8,7 @@ use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::history::HistorySubject;
-use windlass::store::query::job_types::TypeInfo;
-use windlass::store::query::known::ObjectName;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, HistorySubject, ListRequest, ObjectName, Order, PauseTarget, TypeInfo};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
 use crate::dashboard::pages::job_types::type_settings::TypeSettingsView;
@@ -44,7 +39,7 @@ struct TypeRow {
     is_failing: bool,
     /// Jobs that failed in the last hour.
     failed: String,
-    /// Whether some of them are open: nobody has retried them.
+    /// Whether some of them are open: they were not retried.
     has_open: bool,
     half: String,
     most: String,

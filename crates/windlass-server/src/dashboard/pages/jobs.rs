@@ -16,10 +16,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
 use windlass::store::caller::{Permission, Role};
-use windlass::store::filter::Order;
-use windlass::store::query::list::{Cursor, ListRequest};
-use windlass::store::query::snapshot::Snapshot;
-use windlass::store::query::stats::{ByState, Stats};
+use windlass::store::{ByState, Cursor, ListRequest, Order, Snapshot, Stats};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::jobs::job_columns::{Cell, Columns, Head, PageSort, cells, heads};
@@ -303,7 +300,7 @@ fn tabs(asked: &FilterInput, stats: &Stats) -> Vec<Tab> {
     };
     let each = JobState::ALL.into_iter().map(|state| {
         let number = counts.get(&state).copied().unwrap_or(0);
-        // On other pages these words mean jobs that nobody has retried.
+        // On other pages these words mean jobs that were not retried.
         let stored = if matches!(state, JobState::Failed | JobState::DeadLetter) { ", stored" } else { "" };
         Tab {
             name: format!("{}{stored}", state.as_str().replace('_', " ")),

@@ -9,13 +9,9 @@ use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
 use windlass::store::caller::Permission;
-use windlass::store::documents::config::Config;
-use windlass::store::documents::minute_stats::Minute;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::history::HistorySubject;
-use windlass::store::query::list::{CountResult, ListRequest};
-use windlass::store::query::queues::QueueInfo;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{
+    Config, CountResult, Filter, HistorySubject, ListRequest, Minute, Order, QueueInfo, Snapshot,
+};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
 use crate::dashboard::pages::overview::health::{Health, HealthInput, at_least};

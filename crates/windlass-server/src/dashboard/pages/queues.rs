@@ -9,14 +9,10 @@ use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, QueueName};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::documents::config::{Config, PauseMode, PauseScope};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::history::HistorySubject;
-use windlass::store::query::known::ObjectName;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::queues::QueueInfo;
-use windlass::store::query::stats::ByState;
+use windlass::store::{
+    ByState, Config, Filter, HistorySubject, ListRequest, ObjectName, Order, PauseMode, PauseScope,
+    PauseTarget, QueueInfo,
+};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
 use crate::dashboard::pages::queues::limit_preview::{PreviewView, of_limit};

@@ -10,7 +10,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{JobId, ScheduleName, Tenant};
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec};
 use windlass::store::caller::Permission;
-use windlass::store::documents::schedules::{DeletedSchedule, PauseSchedule, Schedule, ScheduleRef};
+use windlass::store::{DeletedSchedule, PauseOptions, Schedule, ScheduleRef};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::limits;
@@ -236,7 +236,7 @@ pub(in crate::dashboard) async fn act(
     let about = format!("{tenant} {name}");
     let done = match form.need("action")? {
         "pause" => {
-            let how = PauseSchedule { reason: form.text("reason"), expires: form.duration("expires")? };
+            let how = PauseOptions { reason: form.text("reason"), expires: form.duration("expires")? };
             if store.pause_schedule(caller, which, how).await? { "paused" } else { "unchanged" }
         }
         "resume" => {

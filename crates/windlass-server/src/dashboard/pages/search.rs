@@ -9,10 +9,7 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
 use windlass::job::JobId;
-use windlass::store::documents::config::{Config, PauseScope};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::stats::Stats;
+use windlass::store::{Config, Filter, ListRequest, Order, PauseScope, Stats};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::search::search_jobs::IdPart;

@@ -9,9 +9,7 @@ use windlass::clock::Timestamp;
 use windlass::job::{JobState, JobType, Tenant};
 use windlass::settings::Retention;
 use windlass::store::caller::{Permission, Role};
-use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
-use windlass::store::methods::auth::ApiKey;
-use windlass::store::query::stats::Stats;
+use windlass::store::{ApiKey, Config, PauseRecord, PauseScope, Stats};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
 use crate::dashboard::pages::limits;

@@ -62,7 +62,7 @@ pub(in crate::dashboard) async fn sign_in(
             .finish();
         return Ok(Redirect::to(&format!("/sign-in?{query}")).into_response());
     }
-    // The browser forgets the session it had, so nobody could end it.
+    // The browser forgets the session it had, so it could not be ended.
     if let Some(old) = session::read_cookie(&headers, session::cookie_name(board.0.is_secure)) {
         board.0.sessions.end(old);
     }

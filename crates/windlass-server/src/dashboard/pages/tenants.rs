@@ -9,9 +9,7 @@ use windlass::job::{JobState, JobType, Tenant};
 use windlass::settings::patch::{SettingsPatch, TenantPatch};
 use windlass::settings::{BudgetPeriod, TenantSettings};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::documents::config::PauseScope;
-use windlass::store::query::stats::Stats;
+use windlass::store::{PauseScope, PauseTarget, Stats};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
 use crate::dashboard::pages::limits;

@@ -10,10 +10,7 @@ use axum::response::Response;
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
 use windlass::store::caller::Permission;
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::documents::config::{Config, Worker};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::{ListRequest, WorkerLoad};
+use windlass::store::{Config, Filter, ListRequest, Order, PauseTarget, Worker, WorkerLoad};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, show};
 use crate::dashboard::pages::limits;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use windlass::clock::Timestamp;
-use windlass::store::documents::minute_stats::{Minute, minute_of};
+use windlass::internal::minute_of;
+use windlass::store::Minute;
 
 use crate::dashboard::parts::format::real;
 

@@ -2,8 +2,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{GroupDecision, GroupStrategy, JobRecord};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, ListRequest, Order};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::parts::format::{percent, real};
@@ -40,19 +39,19 @@ pub(in crate::dashboard) async fn of(
     job: &JobRecord,
     now: Timestamp,
 ) -> Result<Children, PageError> {
-    let mut family = Children { groups: Vec::new(), rows: Vec::new(), jobs: Vec::new(), has_more: false };
+    let mut children = Children { groups: Vec::new(), rows: Vec::new(), jobs: Vec::new(), has_more: false };
     if !job.has.children {
-        return Ok(family);
+        return Ok(children);
     }
     let filter = Filter { parent: Some(job.id), ..Filter::default() };
     let request = ListRequest { filter, order: Order::Oldest, cursor: None, limit: limits::CHILDREN_SHOWN };
     let page = board.store().list(&visitor.caller, request).await?;
-    family.has_more = page.next.is_some();
-    family.rows = page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect();
-    family.jobs = page.jobs.into_iter().map(|snapshot| snapshot.job).collect();
+    children.has_more = page.next.is_some();
+    children.rows = page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect();
+    children.jobs = page.jobs.into_iter().map(|snapshot| snapshot.job).collect();
     let groups = board.store().child_groups(&visitor.caller, job.id).await?.unwrap_or_default();
-    family.groups = groups.iter().map(|group| view(&group.group)).collect();
-    Ok(family)
+    children.groups = groups.iter().map(|group| view(&group.group)).collect();
+    Ok(children)
 }
 
 fn view(group: &windlass::job::ChildGroup) -> GroupView {

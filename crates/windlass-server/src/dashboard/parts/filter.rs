@@ -4,7 +4,7 @@
 use windlass::clock::Timestamp;
 use windlass::error::FieldProblem;
 use windlass::job::{JobId, JobState, JobType, QueueName, Tenant, WorkerId};
-use windlass::store::filter::{Filter, Order};
+use windlass::store::{Filter, Order};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::pages::limits;

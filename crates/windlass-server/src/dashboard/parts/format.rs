@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::clock::Timestamp;
 use windlass::job::WorkerId;
 use windlass::schedule::Zone;
-use windlass::store::documents::config::Config;
+use windlass::store::Config;
 
 pub(in crate::dashboard) use crate::number::grouped as count;
 use crate::number::scaled;
@@ -84,14 +84,14 @@ pub(in crate::dashboard) fn from_local(text: &str) -> Option<Timestamp> {
 
 /// A message of the store with its times reformatted: time of day, and how far away.
 pub(in crate::dashboard) fn with_moments(text: &str, now: Timestamp) -> String {
-    let told = |word: &str| {
+    let shown = |word: &str| {
         let bare = word.trim_end_matches([',', ';', ':', '.']);
         // Only full timestamps.
         let at = (bare.len() == 24 && bare.ends_with('Z')).then(|| bare.parse::<Timestamp>().ok())??;
         let rest = &word[bare.len()..];
         Some(format!("{} ({}){rest}", clock(at, now), Moment::new(at, now).text))
     };
-    let words = text.split(' ').map(|word| told(word).unwrap_or_else(|| word.to_owned()));
+    let words = text.split(' ').map(|word| shown(word).unwrap_or_else(|| word.to_owned()));
     words.collect::<Vec<_>>().join(" ")
 }
 
@@ -205,30 +205,30 @@ mod tests {
 
     #[test]
     fn durations_are_told_in_their_two_largest_units() {
-        let told = |millis| span(Duration::from_millis(millis));
-        assert_eq!(told(7), "7 ms");
-        assert_eq!(told(1_250), "1.2 s");
-        assert_eq!(told(59_999), "59 s");
-        assert_eq!(told(60_000), "1m");
-        assert_eq!(told(3_725_000), "1h 2m");
-        assert_eq!(told(90_000_000), "1d 1h");
+        let shown = |millis| span(Duration::from_millis(millis));
+        assert_eq!(shown(7), "7 ms");
+        assert_eq!(shown(1_250), "1.2 s");
+        assert_eq!(shown(59_999), "59 s");
+        assert_eq!(shown(60_000), "1m");
+        assert_eq!(shown(3_725_000), "1h 2m");
+        assert_eq!(shown(90_000_000), "1d 1h");
     }
 
     #[test]
     fn a_bound_is_never_told_smaller_than_it_is() {
-        let told = |millis| at_most(Duration::from_millis(millis));
-        assert_eq!(told(256), "≤ 256 ms");
-        assert_eq!(told(8_192), "≤ 8.2 s");
-        assert_eq!(told(16_384), "≤ 17 s");
-        assert_eq!(told(65_536), "≤ 1m 6s");
-        assert_eq!(told(4_194_304), "≤ 1h 10m");
+        let shown = |millis| at_most(Duration::from_millis(millis));
+        assert_eq!(shown(256), "≤ 256 ms");
+        assert_eq!(shown(8_192), "≤ 8.2 s");
+        assert_eq!(shown(16_384), "≤ 17 s");
+        assert_eq!(shown(65_536), "≤ 1m 6s");
+        assert_eq!(shown(4_194_304), "≤ 1h 10m");
     }
 
     #[test]
     fn a_duration_in_a_form_is_exact() {
-        let told = |millis| exact(Duration::from_millis(millis));
+        let shown = |millis| exact(Duration::from_millis(millis));
         assert_eq!(
-            [250, 1_500, 90_000, 7_200_000, 86_400_000].map(told),
+            [250, 1_500, 90_000, 7_200_000, 86_400_000].map(shown),
             ["250ms", "1500ms", "90s", "2h", "1d"]
         );
     }
@@ -248,10 +248,10 @@ mod tests {
     #[test]
     fn a_moment_knows_past_from_future() {
         let now = Timestamp::from_millis(10_000_000);
-        let told = |at| Moment::new(Timestamp::from_millis(at), now).text;
-        assert_eq!(told(10_000_000), "just now");
-        assert_eq!(told(9_400_000), "10m ago");
-        assert_eq!(told(10_300_000), "in 5m");
+        let shown = |at| Moment::new(Timestamp::from_millis(at), now).text;
+        assert_eq!(shown(10_000_000), "just now");
+        assert_eq!(shown(9_400_000), "10m ago");
+        assert_eq!(shown(10_300_000), "in 5m");
     }
 
     #[test]
@@ -260,9 +260,9 @@ mod tests {
         let now = at("2026-11-15T15:53:44.516Z");
         assert_eq!(clock(at("2026-11-15T09:00:01.000Z"), now), "09:00:01 UTC");
         assert_eq!(clock(at("2026-11-14T09:00:01.000Z"), now), "2026-11-14 09:00:01 UTC");
-        let told =
+        let shown =
             with_moments("paused by ada since 2026-11-15T15:53:34.516Z, until 2026-11-15T16:53:44.516Z", now);
-        assert_eq!(told, "paused by ada since 15:53:34 UTC (10 s ago), until 16:53:44 UTC (in 1h)");
+        assert_eq!(shown, "paused by ada since 15:53:34 UTC (10 s ago), until 16:53:44 UTC (in 1h)");
         assert_eq!(with_moments("no time  here Z", now), "no time  here Z");
     }
 

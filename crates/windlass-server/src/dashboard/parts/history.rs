@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 use windlass::limits::HISTORY_RANGE_MAX;
-use windlass::store::query::history::{History, HistoryRequest, HistorySubject, Point};
+use windlass::store::{History, HistoryRequest, HistorySubject, Point};
 
 pub(in crate::dashboard) use self::charts::{BarChart, LineChart};
 pub(in crate::dashboard) use self::heat_map::HeatMap;
@@ -149,7 +149,7 @@ fn comparison(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass::store::documents::minute_stats::Minute;
+    use windlass::store::Minute;
 
     #[test]
     fn a_difference_says_whether_it_is_good() {

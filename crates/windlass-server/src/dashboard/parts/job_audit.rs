@@ -1,7 +1,7 @@
 //! The audit records of one job, on its page.
 
 use windlass::job::JobId;
-use windlass::store::documents::config::Config;
+use windlass::store::Config;
 use windlass::store::engine::RecordQuery;
 
 use crate::dashboard::page::PageError;

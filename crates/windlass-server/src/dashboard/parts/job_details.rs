@@ -2,8 +2,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{JitterMode, JobRecord, RetryPolicy, Strategy};
-use windlass::store::documents::config::Config;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Config, Snapshot};
 
 use crate::dashboard::parts::components::JobLink;
 use crate::dashboard::parts::format::worker_name;

@@ -2,7 +2,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::Snapshot;
 
 use crate::dashboard::parts::components::{JobLink, Pill, priority_name};
 use crate::dashboard::parts::format::{Moment, line, span, with_moments};

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use windlass::limits::STREAM_PAGE_CHUNKS_MAX;
-use windlass::store::query::snapshot::Snapshot;
-use windlass::store::query::stream::StreamChunk;
+use windlass::store::{Snapshot, StreamChunk};
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 use windlass::job::JobState;
-use windlass::store::query::queues::QueueInfo;
+use windlass::store::QueueInfo;
 
 use crate::dashboard::page::PauseView;
 use crate::dashboard::parts::chart;
@@ -39,7 +39,7 @@ pub(in crate::dashboard) struct QueueRow {
     pub(in crate::dashboard) retrying: String,
     /// Jobs that failed in the last hour.
     pub(in crate::dashboard) failed: String,
-    /// Whether some of them are open: nobody has retried them.
+    /// Whether some of them are open: they were not retried.
     pub(in crate::dashboard) is_failing: bool,
     /// Stored dead letters, including redriven ones.
     pub(in crate::dashboard) dead: String,

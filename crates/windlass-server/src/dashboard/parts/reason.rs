@@ -6,8 +6,7 @@ use serde_json::Value;
 use windlass::clock::Timestamp;
 use windlass::job::JobRecord;
 use windlass::store::caller::Permission;
-use windlass::store::documents::config::{Config, PauseScope};
-use windlass::store::query::explain::Reason;
+use windlass::store::{Config, PauseScope, Reason};
 
 use crate::dashboard::parts::format::{exact, with_moments};
 use crate::dashboard::requests::form::segment;

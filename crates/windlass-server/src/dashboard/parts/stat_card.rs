@@ -2,9 +2,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
-use windlass::store::documents::config::{Config, PauseScope, Worker};
-use windlass::store::query::list::CountResult;
-use windlass::store::query::stats::Stats;
+use windlass::store::{Config, CountResult, PauseScope, Stats, Worker};
 
 use crate::dashboard::pages::overview::health::at_least;
 use crate::dashboard::pages::workers::is_built_in;

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 use windlass::job::{AttemptOutcome, JobRecord};
-use windlass::store::documents::config::Config;
-use windlass::store::query::job_details::Attempt;
+use windlass::store::{Attempt, Config};
 
 use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::worker_name;

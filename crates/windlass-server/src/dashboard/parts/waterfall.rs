@@ -3,8 +3,7 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{AttemptOutcome, JobRecord};
-use windlass::store::command::attempt_writes::StepTime;
-use windlass::store::query::job_details::Attempt;
+use windlass::store::{Attempt, StepTime};
 
 use crate::dashboard::pages::limits;
 use crate::dashboard::parts::components::JobLink;

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use windlass::Store;
 use windlass::error::StoreError;
 use windlass::job::{JobAction, JobId, JobState};
+use windlass::store::Filter;
 use windlass::store::caller::Caller;
-use windlass::store::filter::Filter;
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::pages::limits;

@@ -7,8 +7,7 @@ use axum::response::Response;
 use subtle::ConstantTimeEq;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::documents::config::{Config, PauseMode};
+use windlass::store::{Config, Pause, PauseMode, PauseTarget};
 
 use crate::dashboard::page::{Layout, PageError};
 use crate::dashboard::requests::form::{Fields, Query, TOKEN_FIELD, unread};

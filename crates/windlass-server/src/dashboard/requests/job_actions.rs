@@ -4,8 +4,7 @@ use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::value::RawValue;
 use windlass::job::{JobAction, JobId, JobRecord, JobState, Payload, Priority, SuspendMode};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::redrive::Redrive;
+use windlass::store::{ActionRequest, Redrive, Suspend};
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::PageError;

@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::StoreError;
+use windlass::internal::ReadSource;
 use windlass::store::caller::{Caller, Permission, Role};
-use windlass::store::read_source::ReadSource;
 
 use crate::dashboard::page::{self, PageError};
 use crate::dashboard::pages::sign_in::within;
@@ -56,7 +56,7 @@ impl FromRequestParts<Dashboard> for Visitor {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _board: &Dashboard) -> Result<Visitor, PageError> {
-        Ok(parts.extensions.get::<Visitor>().cloned().expect("the middleware admits nobody else"))
+        Ok(parts.extensions.get::<Visitor>().cloned().expect("the middleware admits only visitors"))
     }
 }
 

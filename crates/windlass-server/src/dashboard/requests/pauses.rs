@@ -2,8 +2,8 @@
 
 use axum::response::Response;
 use windlass::job::{JobType, Tenant};
+use windlass::store::PauseTarget;
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::PauseTarget;
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::requests::context::FormContext;

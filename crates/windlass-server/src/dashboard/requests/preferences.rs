@@ -1,5 +1,5 @@
 //! What a visitor chose for its own browser: the columns of the job list, saved views of it, and a time zone. It is kept in
-//! cookies, so nothing is stored about anybody. It is bounded, and checked whenever it is read.
+//! cookies, so nothing is stored about visitors. It is bounded, and checked whenever it is read.
 
 use axum::http::{HeaderMap, HeaderValue};
 use windlass::schedule::Zone;

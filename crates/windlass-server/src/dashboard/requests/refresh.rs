@@ -17,9 +17,9 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{Mutex, mpsc, watch};
 use windlass::Store;
 use windlass::clock::Stopwatch;
+use windlass::internal::ReadSource;
 use windlass::job::JobId;
-use windlass::store::notify::feed::Change;
-use windlass::store::read_source::ReadSource;
+use windlass::store::Change;
 
 use crate::dashboard::parts::latest_records::Tail;
 use crate::dashboard::requests::form::Query;
@@ -146,23 +146,23 @@ async fn send_event(
     if is_behind && sender.send(changed(0)).await.is_err() {
         return;
     }
-    let (mut since_sent, mut is_owed) = (Stopwatch::start(), false);
+    let (mut since_sent, mut is_refresh_due) = (Stopwatch::start(), false);
     loop {
         let idle = limits::LIVE_IDLE_EVERY.saturating_sub(since_sent.elapsed());
         let wait = if job.is_some() { idle.min(limits::LIVE_EVERY) } else { idle };
-        let heard = tokio::time::timeout(wait, changes.changed()).await;
+        let announced = tokio::time::timeout(wait, changes.changed()).await;
         let signed_in = middleware::identify(board, headers).await;
-        if !matches!(signed_in, Ok(Some(_))) || matches!(heard, Ok(Err(_))) {
+        if !matches!(signed_in, Ok(Some(_))) || matches!(announced, Ok(Err(_))) {
             return;
         }
         let announcement = changes.borrow_and_update().clone();
-        is_owed |= heard.is_ok() && announcement.change.concerns(&visitor.caller);
+        is_refresh_due |= announced.is_ok() && announcement.change.concerns(&visitor.caller);
         // A job's page also polls the job: log lines, output and progress are not events. Changes of other objects show
         // there too.
         let now = fingerprint(board, visitor, job).await;
         let wait_limit = if job.is_some() { limits::LIVE_AROUND_EVERY } else { Duration::ZERO };
         let is_due = now != last
-            || (is_owed && since_sent.elapsed() >= wait_limit)
+            || (is_refresh_due && since_sent.elapsed() >= wait_limit)
             || since_sent.elapsed() >= limits::LIVE_IDLE_EVERY;
         if !is_due {
             continue;
@@ -170,7 +170,7 @@ async fn send_event(
         if sender.send(changed(announcement.number)).await.is_err() {
             return;
         }
-        (last, since_sent, is_owed) = (now, Stopwatch::start(), false);
+        (last, since_sent, is_refresh_due) = (now, Stopwatch::start(), false);
     }
 }
 

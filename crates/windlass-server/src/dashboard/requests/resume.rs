@@ -4,8 +4,7 @@
 use axum::response::Response;
 use windlass::job::{JobId, Tenant};
 use windlass::store::caller::{Caller, Permission};
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::documents::config::{Config, PauseRecord, PauseScope};
+use windlass::store::{Config, PauseRecord, PauseScope, PauseTarget};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::requests::context::FormContext;

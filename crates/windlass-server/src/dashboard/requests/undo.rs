@@ -4,8 +4,7 @@
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::documents::config::{PauseMode, PauseRecord, PauseScope};
+use windlass::store::{PauseMode, PauseRecord, PauseScope, PauseTarget};
 
 use crate::dashboard::page::Undo;
 use crate::dashboard::pages::limits;

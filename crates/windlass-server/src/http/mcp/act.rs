@@ -121,18 +121,18 @@ pub(super) async fn on_queue(
     arguments: &Arguments,
 ) -> Result<Value, CallError> {
     let name = arguments.need("queue");
-    let told = |queue: &Value| {
+    let summary = |queue: &Value| {
         json!({"name": queue["name"], "known": queue["known"], "similar": queue["similar"],
         "depth": queue["depth"], "paused": queue["paused"]})
     };
     if is_dry(arguments) {
         let queue = session.get(Address::new(&["queues", name])).await?;
-        return Ok(would(action, &told(&queue)));
+        return Ok(would(action, &summary(&queue)));
     }
     let mut body = arguments.only(&["mode", "expires"]);
     body.insert("reason".to_owned(), reason(arguments).into());
     let queue = session.post(Address::new(&["queues", name, action]), &body.into()).await?;
-    Ok(json!({"queue": told(&queue), "changed": queue["changed"]}))
+    Ok(json!({"queue": summary(&queue), "changed": queue["changed"]}))
 }
 
 pub(super) async fn trigger(session: &Session<'_>, arguments: &Arguments) -> Result<Value, CallError> {

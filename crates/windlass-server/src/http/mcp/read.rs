@@ -105,10 +105,10 @@ pub(super) async fn explain_job(session: &Session<'_>, arguments: &Arguments) ->
 
 pub(super) async fn queue_health(session: &Session<'_>, arguments: &Arguments) -> Result<Value, CallError> {
     let health = |queue: &Value| {
-        let mut told = keep(queue, &QUEUE);
-        told["depth"] = counted(&queue["depth"]);
-        told["last_hour"] = queue["rates"]["last_hour"].clone();
-        told
+        let mut summary = keep(queue, &QUEUE);
+        summary["depth"] = counted(&queue["depth"]);
+        summary["last_hour"] = queue["rates"]["last_hour"].clone();
+        summary
     };
     if let Some(name) = arguments.text("queue") {
         return Ok(health(&session.get(Address::new(&["queues", &name])).await?));
@@ -149,8 +149,8 @@ pub(super) async fn dead_letters(session: &Session<'_>, arguments: &Arguments) -
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    let told = |group: Group| json!({"count": group.count, "type": group.newest["type"], "error": group.newest["error"], "newest": group.newest});
-    let groups: Vec<Value> = groups.into_iter().map(told).collect();
+    let summary = |group: Group| json!({"count": group.count, "type": group.newest["type"], "error": group.newest["error"], "newest": group.newest});
+    let groups: Vec<Value> = groups.into_iter().map(summary).collect();
     Ok(json!({"groups": groups, "has_more": !page["next_cursor"].is_null()}))
 }
 

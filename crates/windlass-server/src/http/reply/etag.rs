@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use windlass::job::Version;
-use windlass::store::command::precondition::IfMatch;
+use windlass::store::IfMatch;
 use windlass_api::job::Job;
 
 use crate::http::app::App;

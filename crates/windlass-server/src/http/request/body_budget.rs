@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use windlass::internal::ReadSource;
 use windlass::job::Tenant;
-use windlass::store::read_source::ReadSource;
 
 use crate::http::reply::error::ApiError;
 use crate::limits;

@@ -10,11 +10,11 @@ use axum::response::{IntoResponse, Response};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 use windlass::clock::{Deadline, Stopwatch};
+use windlass::internal::ReadSource;
 use windlass::job::{JobId, Traceparent};
 use windlass::limits::{KEY_CACHE_TTL, REQUEST_MAX};
 use windlass::similar::similar;
 use windlass::store::caller::Caller;
-use windlass::store::read_source::ReadSource;
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;

@@ -18,46 +18,27 @@ async fn parameter(parts: &mut Parts, app: &App, name: &str) -> Result<String, A
     found.map(|(_, text)| text.to_owned()).ok_or_else(nothing)
 }
 
-/// `{id}` of a job.
-pub(crate) struct JobPath(pub(crate) JobId);
+/// `{id}` of an object; a malformed one is 404.
+macro_rules! object_id {
+    ($path:ident, $id:ident, $noun:literal) => {
+        #[doc = concat!("`{id}` of a ", $noun, ".")]
+        pub(crate) struct $path(pub(crate) $id);
 
-impl FromRequestParts<App> for JobPath {
-    type Rejection = ApiError;
+        impl FromRequestParts<App> for $path {
+            type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<JobPath, ApiError> {
-        let text = parameter(parts, app, "id").await?;
-        JobId::from_str(&text)
-            .map(JobPath)
-            .map_err(|_| ApiError::not_found(format!("no job {}", shown(&text))))
-    }
+            async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<$path, ApiError> {
+                let text = parameter(parts, app, "id").await?;
+                let unknown = |_| ApiError::not_found(format!(concat!("no ", $noun, " {}"), shown(&text)));
+                $id::from_str(&text).map($path).map_err(unknown)
+            }
+        }
+    };
 }
 
-/// `{id}` of a worker.
-pub(crate) struct WorkerPath(pub(crate) WorkerId);
-
-impl FromRequestParts<App> for WorkerPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<WorkerPath, ApiError> {
-        let text = parameter(parts, app, "id").await?;
-        let unknown = || ApiError::not_found(format!("no worker {}", shown(&text)));
-        WorkerId::from_str(&text).map(WorkerPath).map_err(|_| unknown())
-    }
-}
-
-/// `{id}` of a key.
-pub(crate) struct KeyPath(pub(crate) KeyId);
-
-impl FromRequestParts<App> for KeyPath {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<KeyPath, ApiError> {
-        let text = parameter(parts, app, "id").await?;
-        KeyId::from_str(&text)
-            .map(KeyPath)
-            .map_err(|_| ApiError::not_found(format!("no key {}", shown(&text))))
-    }
-}
+object_id!(JobPath, JobId, "job");
+object_id!(WorkerPath, WorkerId, "worker");
+object_id!(KeyPath, KeyId, "key");
 
 /// `{name}` of any object; the store validates it.
 pub(crate) struct NamePath(pub(crate) String);

@@ -11,7 +11,7 @@ use windlass::job::JobId;
 
 use crate::limits;
 
-/// The buckets of all callers. Tokens of jobs have their own: anybody who submits jobs can have any number of them, and
+/// The buckets of all callers. Tokens of jobs have their own: a caller who submits jobs can have any number of them, and
 /// must not crowd out keys.
 pub(crate) struct RequestRates {
     keys: Buckets<String>,

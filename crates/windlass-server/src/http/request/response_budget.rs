@@ -91,8 +91,8 @@ impl Body for LargeBody {
 mod tests {
     use axum::http::StatusCode;
     use http_body_util::BodyExt;
+    use windlass::internal::ReadSource;
     use windlass::store::caller::{Caller, Role};
-    use windlass::store::read_source::ReadSource;
 
     use super::*;
     use crate::http::request::body_budget::BodyBudget;

@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use windlass::internal::wire::alert::alert as encode;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
-use windlass::store::documents::alerts::{Alert, AlertRef, PauseAlert};
-use windlass::store::wire::alert::alert as encode;
+use windlass::store::{Alert, AlertRef, PauseOptions};
 use windlass_api::actions::{EmptyBody, ReasonBody};
 use windlass_api::alert::{ActedAlert, AlertBody, AlertPauseBody, AlertView, Alerts};
 use windlass_api::job::Job;
@@ -93,7 +93,7 @@ pub(crate) async fn pause(
 ) -> Result<JsonOk<ActedAlert>, ApiError> {
     let which = which(path, &query);
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
-    let how = PauseAlert { reason: body.reason, expires };
+    let how = PauseOptions { reason: body.reason, expires };
     let changed = app.store().pause_alert(&caller, which.clone(), how).await?;
     if query.strict && !changed {
         return Err(ApiError::already_paused(format_args!("alert {}", which.name)));

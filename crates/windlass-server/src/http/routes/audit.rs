@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::audit::{AuditEvent, Record};
+use windlass::internal::wire::filter::page_limit;
 use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::PAGE_RECORDS_MAX;
+use windlass::settings::TypeSettings;
+use windlass::store::RecordPage as RecordsFound;
 use windlass::store::caller::Caller;
-use windlass::store::documents::config::TypeSettings;
 use windlass::store::engine::RecordQuery;
-use windlass::store::query::audit::RecordPage as RecordsFound;
-use windlass::store::wire::filter::page_limit;
 use windlass_api::record::{HeadView, RecordPage, RecordView};
 use windlass_api::text::Text;
 use windlass_api::time::Moment;

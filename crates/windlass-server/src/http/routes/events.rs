@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use windlass::audit::Record;
+use windlass::internal::ReadSource;
 use windlass::job::{JobId, JobType, QueueName, Tenant};
 use windlass::limits::KEY_CACHE_TTL;
+use windlass::store::EventFeed;
 use windlass::store::caller::Caller;
-use windlass::store::notify::events::EventFeed;
-use windlass::store::read_source::ReadSource;
 use windlass_api::record::RecordView;
 use windlass_api::text::Text;
 

@@ -1,10 +1,9 @@
 //! Processing on and off: of all jobs, of a tenant or of a type.
 
+use windlass::internal::wire::pause::gate as encode_gate;
 use windlass::job::{JobType, Tenant};
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::query::known::ObjectName;
-use windlass::store::wire::pause::gate as encode_gate;
+use windlass::store::{ObjectName, Pause, PauseTarget};
 use windlass_api::known::KnownView;
 use windlass_api::pause::{ActedGate, Gate, OfflineBody, OnlineBody};
 use windlass_api::text::Text;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::limits::{HISTORY_RANGE_MAX, HISTORY_RANGE_MIN};
-use windlass::store::query::history::{HistoryRequest, HistorySubject};
+use windlass::store::{HistoryRequest, HistorySubject};
 use windlass_api::stats::history::{HistoryQuery, StatsHistory};
 
 use crate::http::reply::error::ApiError;

@@ -1,6 +1,6 @@
 //! API keys: list, create, revoke; for admins.
 
-use windlass::store::command::key::NewKey;
+use windlass::store::NewKey;
 use windlass_api::key::{CreatedKey, KeyBody, Keys};
 
 use crate::http::reply::error::ApiError;

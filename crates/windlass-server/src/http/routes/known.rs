@@ -1,7 +1,7 @@
 //! Whether the store knows a queue, type or tenant by its name.
 
 use windlass::store::caller::Caller;
-use windlass::store::query::known::{KnownNames, ObjectName};
+use windlass::store::{KnownNames, ObjectName};
 use windlass_api::known::KnownView;
 
 use crate::http::app::App;

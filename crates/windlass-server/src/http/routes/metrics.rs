@@ -10,8 +10,7 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use windlass::clock::{ClockReport, Timestamp};
-use windlass::store::documents::schedules::Schedule;
-use windlass::store::query::queues::QueueInfo;
+use windlass::store::{QueueInfo, Schedule};
 
 use crate::http::app::StorePlace;
 use crate::http::reply::error::ApiError;
@@ -74,10 +73,8 @@ pub(crate) async fn metrics(
     );
     text.line("windlass_worker_slots", "", live.map(|worker| u64::from(worker.concurrency)).sum::<u64>());
     text.heading("windlass_gate_online", "gauge", "1 while processing is not paused.");
-    let is_closed = config
-        .pauses
-        .get(&windlass::store::documents::config::PauseScope::Gate)
-        .is_some_and(|hold| hold.is_active(now));
+    let is_closed =
+        config.pauses.get(&windlass::store::PauseScope::Gate).is_some_and(|hold| hold.is_active(now));
     text.line("windlass_gate_online", "", u8::from(!is_closed));
     write_clock(&mut text, &app.store().clock());
     text.heading(

@@ -1,12 +1,11 @@
 //! Queues: list, get, configure, pause, resume.
 
+use windlass::internal::wire::pause::pause_request;
+use windlass::internal::wire::queue::queue as encode;
 use windlass::job::QueueName;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::query::known::ObjectName;
-use windlass::store::wire::pause::pause_request;
-use windlass::store::wire::queue::queue as encode;
+use windlass::store::{ObjectName, PauseTarget};
 use windlass_api::known::KnownView;
 use windlass_api::pause::PauseBody;
 use windlass_api::queue::{ActedQueue, Queue, Queues, ResumeBody};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass::error::ScheduleError;
+use windlass::internal::wire::schedule::{deleted as encode_deleted, schedule as encode};
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
-use windlass::store::documents::schedules::{PauseSchedule, Schedule, ScheduleRef};
-use windlass::store::wire::schedule::{deleted as encode_deleted, schedule as encode};
+use windlass::store::{PauseOptions, Schedule, ScheduleRef};
 use windlass_api::actions::{EmptyBody, ReasonBody};
 use windlass_api::job::Job;
 use windlass_api::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
@@ -136,7 +136,7 @@ pub(crate) async fn pause(
 ) -> Result<JsonOk<ActedSchedule>, ApiError> {
     let which = which(path, &query);
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
-    let how = PauseSchedule { reason: body.reason, expires };
+    let how = PauseOptions { reason: body.reason, expires };
     let changed = app.store().pause_schedule(&caller, which.clone(), how).await?;
     if query.strict && !changed {
         return Err(ApiError::already_paused(format_args!("schedule {}", which.name)));

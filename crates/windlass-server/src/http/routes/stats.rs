@@ -3,8 +3,8 @@
 use windlass::Store;
 use windlass::error::StoreError;
 use windlass::job::JobState;
+use windlass::store::Filter;
 use windlass::store::caller::Caller;
-use windlass::store::filter::Filter;
 use windlass_api::stats::{Stats, Unresolved};
 
 use crate::http::reply::error::ApiError;

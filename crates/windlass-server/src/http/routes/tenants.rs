@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use windlass::internal::wire::queue::tenant as encode;
 use windlass::job::Tenant;
 use windlass::settings::patch::SettingsPatch;
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::PauseScope;
-use windlass::store::query::known::ObjectName;
-use windlass::store::wire::queue::tenant as encode;
+use windlass::store::{ObjectName, PauseScope, Settings};
 use windlass_api::known::KnownView;
 use windlass_api::queue::{ActedTenant, TenantView, Tenants};
 use windlass_api::settings::TenantBody;

@@ -1,10 +1,8 @@
 //! Job types: list, get, configure. They are paused through `/gate`.
 
+use windlass::internal::wire::queue::job_type as encode;
 use windlass::settings::patch::SettingsPatch;
-use windlass::store::command::settings::Settings;
-use windlass::store::query::job_types::TypeInfo;
-use windlass::store::query::known::ObjectName;
-use windlass::store::wire::queue::job_type as encode;
+use windlass::store::{ObjectName, Settings, TypeInfo};
 use windlass_api::known::KnownView;
 use windlass_api::queue::{ActedType, Type, Types};
 use windlass_api::settings::TypeBody;

@@ -9,16 +9,16 @@ use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
+use windlass::internal::wire::claim::{claim_request, heartbeat_item};
+use windlass::internal::wire::job_details::child as encode_child;
+use windlass::internal::wire::outcome::attempt_writes;
+use windlass::internal::wire::stream::stream_write;
 use windlass::job::{Fence, GroupStrategy, JobId, WorkerId};
 use windlass::limits;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::{AttemptWrite, JobWrites, JobWritesResult, LeaseRef};
-use windlass::store::command::children::{NewGroup, SpawnOptions};
-use windlass::store::command::finish::{Finish, Park, Report};
-use windlass::store::wire::claim::{claim_request, heartbeat_item};
-use windlass::store::wire::job_details::child as encode_child;
-use windlass::store::wire::outcome::attempt_writes;
-use windlass::store::wire::stream::stream_write;
+use windlass::store::{
+    AttemptWrite, Finish, JobWrites, JobWritesResult, LeaseRef, NewGroup, Park, Report, SpawnOptions,
+};
 use windlass_api::claim::{
     AttemptWrites, CheckpointBody, CheckpointsBody, CheckpointsView, ClaimBody, DirectiveView, HeartbeatBody,
     HeartbeatView, JobWritesBody, JobWritesView, PROTOCOL, RegisteredWorker, WorkerBody,

@@ -1,11 +1,10 @@
 //! Workers for operators: list, pause, resume.
 
+use windlass::internal::wire::pause::pause_request;
+use windlass::internal::wire::worker::worker as encode_worker;
 use windlass::job::WorkerId;
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::documents::config::Worker;
-use windlass::store::wire::pause::pause_request;
-use windlass::store::wire::worker::worker as encode_worker;
+use windlass::store::{PauseTarget, Worker};
 use windlass_api::actions::ReasonBody;
 use windlass_api::pause::PauseBody;
 use windlass_api::worker::{ActedWorker, Workers};

@@ -3,9 +3,7 @@
 use windlass::job::{Priority, Tenant};
 use windlass::settings::patch::{Field, SettingsPatch, TenantPatch};
 use windlass::store::caller::Caller;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::PauseScope;
+use windlass::store::{NewWorker, Pause, PauseScope, PauseTarget};
 use windlass_testkit::browser::{Browser, Window};
 
 use crate::fixture::{Site, new, queue};

@@ -2,8 +2,8 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{Failure, RetryPolicy};
+use windlass::store::Redrive;
 use windlass::store::caller::Caller;
-use windlass::store::command::redrive::Redrive;
 use windlass_testkit::browser::Browser;
 
 use crate::fixture::{Site, new};

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use serde_json::json;
+use windlass::store::NewWorker;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::worker::NewWorker;
 use windlass_testkit::browser::{Browser, Window};
 
 use crate::auth::sign_in;

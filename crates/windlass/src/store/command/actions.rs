@@ -1,7 +1,7 @@
 //! Actions on one job: submit a held job, suspend, resume, cancel, change priority and metadata, delete. Each reports
 //! whether it changed anything.
 
-pub mod signal;
+pub(crate) mod signal;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -301,7 +301,7 @@ impl WriteTx<'_> {
 }
 
 /// Returns an error if a suspend or resume found the job already in the requested state; for strict callers.
-pub fn require_change(acted: &ActionReport, act: &ActionRequest) -> Result<(), ActError> {
+pub(crate) fn require_change(acted: &ActionReport, act: &ActionRequest) -> Result<(), ActError> {
     match act {
         ActionRequest::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
             let id = acted.job.id;

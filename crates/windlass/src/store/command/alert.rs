@@ -1,6 +1,6 @@
 //! Alerts: create, pause, resume, test, delete. Deciding about them is in its own module.
 
-pub mod evaluate;
+pub(crate) mod evaluate;
 
 use serde_json::json;
 
@@ -13,9 +13,10 @@ use crate::error::{AlertError, FieldProblem, Invalid, StoreError, SubmitError};
 use crate::job::{AlertName, JobRecord, Tenant, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
-use crate::store::documents::alerts::{Alert, AlertPause, AlertRef, PauseAlert, PutAlert};
+use crate::store::documents::alerts::{Alert, PutAlert};
 use crate::store::documents::config::encode;
 use crate::store::documents::shares::has_room;
+use crate::store::documents::tenant_object::{AlertRef, PauseOptions};
 use crate::store::engine::DocumentKind;
 use crate::store::query::alerts;
 use crate::store::tx::write_tx::WriteTx;
@@ -79,7 +80,7 @@ pub(crate) fn pause(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     which: &AlertRef,
-    how: &PauseAlert,
+    how: &PauseOptions,
 ) -> Result<bool, AlertError> {
     check_text("reason", how.reason.as_deref(), limits::REASON_CHARS_MAX)?;
     let now = tx.now;
@@ -87,9 +88,7 @@ pub(crate) fn pause(
     if alert.pause_now(now).is_some() {
         return Ok(false);
     }
-    let expires_at = how.expires.map(|after| now.plus(after));
-    let reason = how.reason.clone();
-    alert.paused = Some(AlertPause { by: caller.id.clone(), since: now, reason, expires_at });
+    alert.paused = Some(how.begin(caller, now));
     // How long a condition held before the pause says nothing about the time after it.
     alert.state.turning_since = None;
     record(tx, AuditEvent::AlertPaused, &alert, &RecordActor::caller(caller, how.reason.as_deref()));

@@ -178,7 +178,7 @@ pub(crate) fn start(
     let found = tx.find(&ids)?;
     for ((_, fence), seq) in started.iter().zip(found) {
         let Some(seq) = seq else { continue };
-        if let Some(job) = tx.held(seq, worker, *fence)? {
+        if let Some(job) = tx.held_job(seq, worker, *fence)? {
             tx.started(job);
         }
     }
@@ -280,7 +280,7 @@ impl WriteTx<'_> {
             Err(WorkError::NoSuchWorker(_)) if lease.worker.is_none() => return Err(stale),
             answer => answer?,
         };
-        self.held(seq, lease.worker.unwrap_or(worker), lease.fence)?.ok_or(stale)
+        self.held_job(seq, lease.worker.unwrap_or(worker), lease.fence)?.ok_or(stale)
     }
 
     /// Starts the job if it was only claimed ahead: its worker is working on it.

@@ -138,7 +138,7 @@ fn finish_one(
     report: &Report,
     (cause, checks): (&RecordActor, &mut SchemaChecks),
 ) -> Result<Finish, StoreError> {
-    let Some(mut job) = tx.held(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
+    let Some(mut job) = tx.held_job(seq, worker, report.fence)? else { return Ok(Finish::Stale) };
     if report.outcome != Outcome::Released || !report.writes.is_empty() {
         job = tx.started(job);
     }
@@ -465,7 +465,7 @@ fn next_occurrence(
 
 impl WriteTx<'_> {
     /// The job, if this worker currently holds it with this fence. Applies due timers first.
-    pub(crate) fn held(
+    pub(crate) fn held_job(
         &mut self,
         seq: Seq,
         worker: WorkerId,
@@ -486,9 +486,9 @@ impl WriteTx<'_> {
         let body = encode(&before.saturating_add(cents));
         self.put_document(DocumentKind::Cost, &key, Some(&body), |_| {})?;
         let key = budget::spent_key(&job.lane.tenant);
-        let mut spent: BudgetUsage = self.tally(&key)?.unwrap_or_default();
+        let mut spent: BudgetUsage = self.usage(&key)?.unwrap_or_default();
         spent.add(cents, self.now);
-        self.put_tally(key, Some(&spent));
+        self.put_usage(key, Some(&spent));
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Category, Fence, JobId, JobRecord, JobState, Lease, Progress, Seq, WorkerId, check_text};
 use crate::limits;
+use crate::settings::PauseMode;
 use crate::store::caller::{Caller, Permission};
-use crate::store::documents::config::PauseMode;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The heartbeat of one job.
@@ -80,7 +80,7 @@ impl HeartbeatReply {
         self.directives.iter().any(|(_, directive)| *directive != Directive::Continue)
     }
 
-    /// Whether somebody cancelled or suspended a job; a lease may also be gone because the attempt has ended.
+    /// Whether a job was cancelled or suspended; a lease may also be gone because the attempt has ended.
     pub(crate) fn has_request(&self) -> bool {
         self.directives
             .iter()
@@ -149,7 +149,7 @@ fn beat_one(
     seq: Seq,
     beat: &HeartbeatItem,
 ) -> Result<Directive, StoreError> {
-    let Some(held) = tx.held(seq, worker, beat.fence)? else {
+    let Some(held) = tx.held_job(seq, worker, beat.fence)? else {
         return Ok(tx.job(seq)?.map_or(Directive::Lost, |job| why_lost(job, beat.fence)));
     };
     let (mut job, now) = (held.clone(), tx.now);

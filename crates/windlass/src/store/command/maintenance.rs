@@ -1,11 +1,11 @@
 //! Maintenance over time: promote due jobs, end leases of silent workers, expire jobs, resume expired pauses, forget
 //! old workers, prune. Each is a conditional change, so two processes doing it at once do it only once.
 
-pub mod audit_chain;
-pub mod clock;
+pub(crate) mod audit_chain;
+pub(crate) mod clock;
 pub(crate) mod repair;
-pub mod retention;
-pub mod roll_up;
+pub(crate) mod retention;
+pub(crate) mod roll_up;
 
 use std::collections::BTreeSet;
 
@@ -169,7 +169,7 @@ impl WriteTx<'_> {
 
     fn drop_old_rates(&mut self) -> Result<(), StoreError> {
         let oldest = format!("{:012}", minute_of(self.now) - limits::RATE_MINUTES_UNROLLED_MAX);
-        // Those that nobody has rolled up, and a bounded number: there is one per lane and minute, and this runs every
+        // Those that are not rolled up yet, and a bounded number: there is one per lane and minute, and this runs every
         // second.
         for old in self
             .db()?

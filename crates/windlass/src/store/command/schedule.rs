@@ -15,10 +15,9 @@ use crate::job::{JobRecord, NewJob, ScheduleName, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::encode;
-use crate::store::documents::schedules::{
-    NewSchedule, PauseSchedule, PutSchedule, Schedule, SchedulePause, ScheduleRef,
-};
+use crate::store::documents::schedules::{NewSchedule, PutSchedule, Schedule};
 use crate::store::documents::shares::has_room;
+use crate::store::documents::tenant_object::{PauseOptions, ScheduleRef};
 use crate::store::engine::DocumentKind;
 use crate::store::query::schedules::find;
 use crate::store::tx::write_tx::WriteTx;
@@ -135,7 +134,7 @@ pub(crate) fn pause(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     which: &ScheduleRef,
-    how: &PauseSchedule,
+    how: &PauseOptions,
 ) -> Result<bool, ScheduleError> {
     check_text("reason", how.reason.as_deref(), limits::REASON_CHARS_MAX)?;
     let now = tx.now;
@@ -143,8 +142,8 @@ pub(crate) fn pause(
     if schedule.pause_now(now).is_some() {
         return Ok(false);
     }
-    let expires_at = how.expires.map(|after| now.plus(after));
-    let pause = SchedulePause { by: caller.id.clone(), since: now, reason: how.reason.clone(), expires_at };
+    let pause = how.begin(caller, now);
+    let expires_at = pause.expires_at;
     let mut next = Schedule { paused: Some(pause), ..Schedule::clone(&schedule) };
     // Runs during a pause are skipped for good; they do not count as missed.
     next.done_through = next.done_through.max(expires_at.unwrap_or(now));

@@ -4,7 +4,7 @@ mod backlog;
 mod debounce;
 mod graph;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub mod inbox;
+pub(crate) mod inbox;
 mod insert;
 mod key_limit;
 mod keys;

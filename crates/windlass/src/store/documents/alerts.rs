@@ -1,53 +1,13 @@
 //! Stored alerts. `windlass_core::alert` decides when they fire; `command/alert` stores the decision and submits the
 //! message.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use crate::alert::message::AlertMessage;
 use crate::alert::{AlertNotice, AlertRule, AlertState};
 use crate::clock::Timestamp;
 use crate::job::{AlertName, JobId, Lane, Tenant};
-
-/// Identifies an alert.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AlertRef {
-    /// The tenant. If `None`, the caller's tenant. For a caller of all tenants `None` means the alert about all
-    /// tenants, or the only one of that name.
-    pub tenant: Option<Tenant>,
-    /// The alert's name.
-    pub name: AlertName,
-}
-
-impl From<AlertName> for AlertRef {
-    fn from(name: AlertName) -> AlertRef {
-        AlertRef { tenant: None, name }
-    }
-}
-
-/// A pause of an alert: while it lasts, nothing is decided and its state stays.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct AlertPause {
-    /// Who paused it.
-    pub by: String,
-    /// When the pause began.
-    pub since: Timestamp,
-    /// The reason given.
-    pub reason: Option<String>,
-    /// When it ends by itself.
-    pub expires_at: Option<Timestamp>,
-}
-
-/// Options for pausing an alert.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PauseAlert {
-    /// The reason, for the audit trail.
-    pub reason: Option<String>,
-    /// How long until it ends by itself.
-    pub expires: Option<Duration>,
-}
+use crate::store::documents::tenant_object::ObjectPause;
 
 /// A stored alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,13 +17,13 @@ pub struct Alert {
     pub tenant: Option<Tenant>,
     /// Its name within its tenant.
     pub name: AlertName,
-    /// What it watches, and whom it tells.
+    /// What it watches, and where its messages go.
     pub rule: AlertRule,
     /// Whether it fires, and since when.
     pub state: AlertState,
-    /// Its pause, if it has one; it may have expired.
+    /// Its pause, if it has one; it may have expired. While it lasts, nothing is decided and the state stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<AlertPause>,
+    pub paused: Option<ObjectPause>,
     /// The job that delivers its latest message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_delivery: Option<JobId>,
@@ -80,8 +40,8 @@ pub struct Alert {
 
 impl Alert {
     /// Its pause, if it is in force now.
-    pub fn pause_now(&self, now: Timestamp) -> Option<&AlertPause> {
-        self.paused.as_ref().filter(|pause| pause.expires_at.is_none_or(|at| at > now))
+    pub fn pause_now(&self, now: Timestamp) -> Option<&ObjectPause> {
+        self.paused.as_ref().filter(|pause| pause.holds_at(now))
     }
 
     /// Whether it watches jobs of this lane. Deliveries of alerts are watched by none: a receiver that fails would

@@ -18,11 +18,8 @@ use crate::job::{
 };
 use crate::key::KeyId;
 use crate::limits;
-pub use crate::settings::PauseMode;
 use crate::settings::shorter;
-pub use crate::settings::{
-    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
-};
+use crate::settings::{PauseMode, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings};
 use crate::store::caller::Caller;
 use crate::store::documents::schedules::Schedule;
 use crate::store::engine::{DocumentKind, EngineResult, LimitScope, Read};
@@ -249,8 +246,8 @@ impl Config {
     /// tenants.
     pub fn queue_in_force(&self, queue: &QueueName, tenant: Option<&Tenant>) -> QueueSettings {
         let of = |tenant: Option<&Tenant>| self.queues.get(&(queue.clone(), tenant.cloned()));
-        let everybody = of(None).cloned().unwrap_or_default();
-        tenant.and_then(|tenant| of(Some(tenant))).map_or(everybody.clone(), |own| own.or(&everybody))
+        let of_all = of(None).cloned().unwrap_or_default();
+        tenant.and_then(|tenant| of(Some(tenant))).map_or(of_all.clone(), |own| own.or(&of_all))
     }
 
     /// The effective push targets.

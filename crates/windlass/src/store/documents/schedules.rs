@@ -1,7 +1,6 @@
 //! Stored schedules, and operations on them. `schedule` decides when they run, `command/schedule` what happens then.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::job::{JobId, Lane, NewJob, ScheduleName, Tenant};
 use crate::limits;
 use crate::schedule::{CatchUp, Overlap, ScheduleSpec};
+use crate::store::documents::tenant_object::ObjectPause;
 
 /// A schedule to create or replace: timing and job.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,45 +61,6 @@ impl NewSchedule {
     }
 }
 
-/// Identifies a schedule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScheduleRef {
-    /// The tenant. Only admins need to set it; otherwise it is the default tenant's schedule, or the only one of that
-    /// name.
-    pub tenant: Option<Tenant>,
-    /// The schedule's name.
-    pub name: ScheduleName,
-}
-
-impl From<ScheduleName> for ScheduleRef {
-    fn from(name: ScheduleName) -> ScheduleRef {
-        ScheduleRef { tenant: None, name }
-    }
-}
-
-/// A pause of a schedule: actor, start, reason and end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct SchedulePause {
-    /// Who paused it.
-    pub by: String,
-    /// When the pause began.
-    pub since: Timestamp,
-    /// The reason given.
-    pub reason: Option<String>,
-    /// When it ends by itself.
-    pub expires_at: Option<Timestamp>,
-}
-
-/// Options for pausing a schedule.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PauseSchedule {
-    /// The reason, for the audit trail.
-    pub reason: Option<String>,
-    /// How long until it ends by itself.
-    pub expires: Option<Duration>,
-}
-
 /// A run whose job was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -144,7 +105,7 @@ pub struct Schedule {
     pub updated_by: String,
     /// Its pause, if it has one; it may have expired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<SchedulePause>,
+    pub paused: Option<ObjectPause>,
     /// Start of repetitions: when its timing was set.
     pub start: Timestamp,
     /// Runs up to this time were handled.
@@ -185,8 +146,8 @@ pub struct Schedule {
 
 impl Schedule {
     /// Its pause, if it is in force now.
-    pub fn pause_now(&self, now: Timestamp) -> Option<&SchedulePause> {
-        self.paused.as_ref().filter(|pause| pause.expires_at.is_none_or(|at| at > now))
+    pub fn pause_now(&self, now: Timestamp) -> Option<&ObjectPause> {
+        self.paused.as_ref().filter(|pause| pause.holds_at(now))
     }
 
     /// The first run after those handled; `None` while it is paused indefinitely.

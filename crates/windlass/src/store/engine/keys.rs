@@ -38,7 +38,7 @@ pub trait Keys {
 /// Writing keys. They are taken with the job that holds them, by [`JobTableMut::insert`](super::JobTableMut::insert),
 /// which replaces an earlier holder, and outlive it as [`JobTableMut::remove`](super::JobTableMut::remove) says.
 pub trait KeysMut: Keys {
-    /// Releases keys; those that nobody holds are skipped.
+    /// Releases keys; those without a holder are skipped.
     fn release_keys(&mut self, keys: &[Key]) -> EngineResult<()>;
     /// Removes up to `max` expired idempotency keys of removed jobs, the earliest first; returns how many.
     fn remove_expired_keys(&mut self, now: Timestamp, max: usize) -> EngineResult<usize>;

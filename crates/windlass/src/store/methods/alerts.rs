@@ -7,7 +7,8 @@ use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::alert;
 use crate::store::command::alert::evaluate::{self, AlertReport};
-use crate::store::documents::alerts::{Alert, AlertRef, PauseAlert, PutAlert};
+use crate::store::documents::alerts::{Alert, PutAlert};
+use crate::store::documents::tenant_object::{AlertRef, PauseOptions};
 use crate::store::query::alerts;
 use crate::store::tx::request::Kind;
 
@@ -44,7 +45,7 @@ impl Store {
         &self,
         caller: &Caller,
         which: impl Into<AlertRef>,
-        how: PauseAlert,
+        how: PauseOptions,
     ) -> Result<bool, AlertError> {
         let which = which.into();
         self.write_for(caller, "pause_alert", Kind::Ordinary, move |tx, caller| {

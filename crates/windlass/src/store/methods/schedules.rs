@@ -7,9 +7,8 @@ use crate::job::{JobRecord, ScheduleName};
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::schedule;
-use crate::store::documents::schedules::{
-    DeletedSchedule, NewSchedule, PauseSchedule, PutSchedule, Schedule, ScheduleRef,
-};
+use crate::store::documents::schedules::{DeletedSchedule, NewSchedule, PutSchedule, Schedule};
+use crate::store::documents::tenant_object::{PauseOptions, ScheduleRef};
 use crate::store::query::schedules;
 use crate::store::tx::request::Kind;
 
@@ -72,7 +71,7 @@ impl Store {
         &self,
         caller: &Caller,
         which: impl Into<ScheduleRef>,
-        how: PauseSchedule,
+        how: PauseOptions,
     ) -> Result<bool, ScheduleError> {
         let which = which.into();
         self.write_for(caller, "pause_schedule", Kind::Ordinary, move |tx, caller| {

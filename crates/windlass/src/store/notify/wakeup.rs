@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use self::claims::WaiterRegistry;
 pub(crate) use self::claims::WorkListener;
-pub use self::claims::{WorkEvents, WorkFilter};
+pub(crate) use self::claims::{WorkEvents, WorkFilter};
 use self::count::WaiterCount;
 use self::streams::StreamReaders;
 pub(crate) use self::streams::{StreamListener, StreamNotice};

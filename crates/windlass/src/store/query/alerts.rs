@@ -3,8 +3,9 @@
 use crate::error::StoreError;
 use crate::job::Tenant;
 use crate::store::caller::Caller;
-use crate::store::documents::alerts::{Alert, AlertRef, key};
+use crate::store::documents::alerts::{Alert, key};
 use crate::store::documents::config::parse;
+use crate::store::documents::tenant_object::AlertRef;
 use crate::store::engine::{DocumentKind, Read};
 use crate::store::tx::read_tx::ReadTx;
 

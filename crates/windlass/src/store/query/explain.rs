@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::clock::whole_millis;
 use crate::error::StoreError;
 use crate::job::{Bucket, JobRecord, JobState, Lane, Rate, Suspension, Wait, WorkerId};
+use crate::settings::PauseMode;
 use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::budget::{self, BudgetUsage};
 use crate::store::documents::cascade;
-use crate::store::documents::config::{Config, PauseMode, PauseRecord, PauseScope, parse};
+use crate::store::documents::config::{Config, PauseRecord, PauseScope, parse};
 use crate::store::engine::{DocumentKind, Side};
 use crate::store::filter::{Filter, Order, Scan};
 use crate::store::tx::read_tx::ReadTx;
@@ -401,14 +402,14 @@ fn rate_reasons(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result
         found.push(reason("rate_limited", message, details));
     };
     for (part, rate) in config.rates(&job.lane) {
-        let bucket: Option<Bucket> = tally(tx, &part.bucket_key())?;
+        let bucket: Option<Bucket> = usage(tx, &part.bucket_key())?;
         let bucket = bucket.map(|bucket| bucket.at(tx.now).under(rate));
         if let Some(bucket) = bucket.filter(|bucket| bucket.tokens() == 0) {
             note(part.to_string(), rate, bucket);
         }
     }
     if let (Some(key), Some(rate)) = (job.concurrency, config.rate_per_key(&job.lane)) {
-        let kept: Option<KeyBucket> = tally(tx, &key_bucket_key(&job.lane.queue, key))?;
+        let kept: Option<KeyBucket> = usage(tx, &key_bucket_key(&job.lane.queue, key))?;
         let bucket = kept.map(|kept| kept.bucket.at(tx.now).under(rate));
         if let Some(bucket) = bucket.filter(|bucket| bucket.tokens() == 0) {
             note("its concurrency key".to_owned(), rate, bucket);
@@ -428,7 +429,7 @@ fn budget_reason(
     let Some(settings) = own.filter(|settings| settings.budget_cents.is_some()) else {
         return Ok(None);
     };
-    let spent: Option<BudgetUsage> = tally(tx, &budget::spent_key(tenant))?;
+    let spent: Option<BudgetUsage> = usage(tx, &budget::spent_key(tenant))?;
     Ok(budget::overdrawn(settings, spent.as_ref(), tx.now).map(|over| {
         let period = over.period.as_str();
         let message = format!(
@@ -442,7 +443,7 @@ fn budget_reason(
 }
 
 /// Current usage of a rate limit or budget.
-fn tally<T: DeserializeOwned>(tx: &mut ReadTx<'_>, key: &str) -> Result<Option<T>, StoreError> {
+fn usage<T: DeserializeOwned>(tx: &mut ReadTx<'_>, key: &str) -> Result<Option<T>, StoreError> {
     let document = tx.db.document(DocumentKind::Bucket, key)?;
     document.map(|document| parse(&document.body)).transpose()
 }

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::stats::{ByState, minutes_by_lane};
 use crate::error::StoreError;
 use crate::job::{JobState, JobType};
+use crate::settings::TypeSettings;
 use crate::store::caller::Caller;
-use crate::store::documents::config::{PauseRecord, PauseScope, TypeSettings};
+use crate::store::documents::config::{PauseRecord, PauseScope};
 use crate::store::documents::minute_stats::Minute;
 use crate::store::tx::read_tx::ReadTx;
 

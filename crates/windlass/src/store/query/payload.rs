@@ -7,8 +7,9 @@ use rustc_hash::FxHashMap;
 
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, Payload, Spec};
+use crate::settings::QueueSettings;
 use crate::store::caller::{Caller, KeyBinding, Permission};
-use crate::store::documents::config::{Config, QueueSettings};
+use crate::store::documents::config::Config;
 use crate::store::documents::schedules::Schedule;
 use crate::store::tx::read_tx::ReadTx;
 

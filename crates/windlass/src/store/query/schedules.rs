@@ -6,9 +6,9 @@ use super::payload::seen_schedule;
 use crate::error::StoreError;
 use crate::job::Tenant;
 use crate::store::caller::Caller;
-use crate::store::documents::config::Config;
-use crate::store::documents::config::parse;
-use crate::store::documents::schedules::{DeletedSchedule, Schedule, ScheduleRef};
+use crate::store::documents::config::{Config, parse};
+use crate::store::documents::schedules::{DeletedSchedule, Schedule};
+use crate::store::documents::tenant_object::ScheduleRef;
 use crate::store::engine::DocumentKind;
 use crate::store::tx::read_tx::ReadTx;
 

@@ -35,7 +35,7 @@ impl Snapshot {
 pub(crate) fn get(tx: &mut ReadTx<'_>, caller: &Caller, id: JobId) -> Result<Option<Snapshot>, StoreError> {
     let Some(job) = visible(tx, caller, id)? else { return Ok(None) };
     let found = snapshots(tx, caller, vec![job])?.pop();
-    // A list marks a damaged job; alone it is an error, so that nobody takes the placeholder for the payload.
+    // A list marks a damaged job; alone it is an error, so that the placeholder is not taken for the payload.
     match found.as_ref().and_then(|found| found.why.as_ref()).filter(|why| why.code == explain::DAMAGED) {
         Some(why) => Err(StoreError::Damaged(format!("job {id}: {}", why.message))),
         None => Ok(found),

@@ -27,7 +27,7 @@ pub struct ConnectionCache {
     /// When workers were last heard from.
     pub(in crate::store) liveness: Liveness,
     running: Running,
-    pub(in crate::store) tallies: UsageCache,
+    pub(in crate::store) usage: UsageCache,
     /// No job's timer is due before this; `None` if unknown.
     quiet_until: Option<Timestamp>,
     /// Whether another connection has committed since this one last did: what is cached now will not be valid for long,
@@ -191,7 +191,7 @@ impl ConnectionCache {
     }
 
     fn outdate_counters(&mut self) {
-        self.tallies = UsageCache::default();
+        self.usage = UsageCache::default();
         self.liveness.outdate();
         self.aging_heads.clear();
         self.lane_heads.clear();

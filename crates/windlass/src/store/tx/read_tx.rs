@@ -75,7 +75,7 @@ impl<'a> ReadTx<'a> {
     pub(crate) fn is_wanted(&self) -> EngineResult<()> {
         match &self.cancellation {
             Some(cancellation) if cancellation.is_cancelled() => {
-                Err(StoreError::Database("nobody waits for the answer any more".to_owned()))
+                Err(StoreError::Database("the caller no longer waits for the answer".to_owned()))
             }
             _ => Ok(()),
         }

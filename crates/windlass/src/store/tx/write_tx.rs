@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-pub use self::effects::Effects;
+pub(crate) use self::effects::Effects;
 use self::job_data::JobDataBuffer;
 use self::pending::{Mark, NewParts, Pending};
 use crate::audit::Record;
@@ -491,7 +491,7 @@ impl<'a> WriteTx<'a> {
     /// Writes the remaining changes and returns what to announce after the commit.
     pub fn finish(mut self) -> EngineResult<Effects> {
         self.flush()?;
-        self.write_tallies()?;
+        self.write_usage()?;
         self.write_rates()?;
         Ok(self.effects)
     }

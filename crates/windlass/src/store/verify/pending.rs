@@ -14,7 +14,7 @@ use crate::store::tx::read_tx::ReadTx;
 /// How far a stored run may be from the computed one: rules of time zones change with the program.
 const ZONE_CHANGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Nobody is told of an end that has not come.
+/// No end is applied to dependents before it has come.
 pub(super) fn cascades(tx: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> {
     let mut report =
         VerifyReport::new("cascades", "unfinished consequences of an end belong to a job that has ended");

@@ -23,11 +23,11 @@ pub(crate) enum Defect {
     Marks(Seq),
     /// A job does not hold the unique key of its submission, and no other job does.
     UniqueKey { seq: Seq, key: Key },
-    /// Edges, open dependencies or ends that a job was not told of.
+    /// Edges, open dependencies or ends that were not applied to a dependent.
     Dependencies(Seq),
     /// A group's number of open or completed children, or a parent that waits for a decided group.
     Group { parent: Seq, number: u64 },
-    /// A job is blocked, and nobody holds its key.
+    /// A job is blocked, and no job holds its key.
     Blocked(Seq),
     /// The next run of a schedule, by the key of its document.
     Schedule(String),

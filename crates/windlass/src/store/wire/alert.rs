@@ -6,7 +6,8 @@ use windlass_api::time::{Moment, Span};
 
 use crate::alert::message::scope;
 use crate::clock::Timestamp;
-use crate::store::documents::alerts::{Alert, AlertPause};
+use crate::store::documents::alerts::Alert;
+use crate::store::documents::tenant_object::ObjectPause;
 
 /// The alert at this time.
 pub fn alert(alert: &Alert, now: Timestamp) -> AlertView {
@@ -50,7 +51,7 @@ pub fn describe(alert: &Alert) -> String {
     format!("{}{scope}", rule.condition)
 }
 
-fn pause(pause: &AlertPause) -> AlertPauseView {
+fn pause(pause: &ObjectPause) -> AlertPauseView {
     AlertPauseView {
         by: pause.by.clone(),
         at: pause.since.into(),

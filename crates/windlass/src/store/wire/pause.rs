@@ -6,8 +6,9 @@ use windlass_api::time::Moment;
 
 use crate::clock::Timestamp;
 use crate::error::Invalid;
+use crate::settings::PauseMode;
 use crate::store::command::pause::Pause;
-use crate::store::documents::config::{Config, PauseMode, PauseRecord, PauseScope, Resumption};
+use crate::store::documents::config::{Config, PauseRecord, PauseScope, Resumption};
 
 /// The pause that a request asks for at this time.
 ///

@@ -8,9 +8,8 @@ use windlass_api::time::Moment;
 
 use crate::clock::Timestamp;
 use crate::error::Invalid;
-use crate::store::documents::schedules::{
-    DeletedSchedule, NewSchedule, RefusedRun, RetriedRun, Schedule, SchedulePause,
-};
+use crate::store::documents::schedules::{DeletedSchedule, NewSchedule, RefusedRun, RetriedRun, Schedule};
+use crate::store::documents::tenant_object::ObjectPause;
 
 impl TryFrom<ScheduleBody> for NewSchedule {
     type Error = Invalid;
@@ -74,7 +73,7 @@ pub fn deleted(deleted: &DeletedSchedule, now: Timestamp) -> ScheduleView {
     }
 }
 
-fn pause(pause: &SchedulePause) -> SchedulePauseView {
+fn pause(pause: &ObjectPause) -> SchedulePauseView {
     SchedulePauseView {
         by: pause.by.clone(),
         at: pause.since.into(),
@@ -110,7 +109,7 @@ impl TryFrom<ScheduleView> for Schedule {
             created_at: shown.created_at.0,
             updated_at,
             updated_by: shown.updated_by,
-            paused: shown.paused.map(|pause| SchedulePause {
+            paused: shown.paused.map(|pause| ObjectPause {
                 by: pause.by,
                 since: pause.at.0,
                 reason: pause.reason,

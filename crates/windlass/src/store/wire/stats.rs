@@ -10,9 +10,10 @@ use windlass_api::time::Span;
 
 use crate::clock::Timestamp;
 use crate::job::{JobType, Tenant};
+use crate::store::documents::history::{Gauge, Point};
 use crate::store::documents::latency::LatencyHistogram;
 use crate::store::documents::minute_stats::{Minute, minute_of};
-use crate::store::query::history::{Gauge, History, Point};
+use crate::store::query::history::History;
 use crate::store::query::stats::{ByState, OmittedCounts, Stats};
 
 /// Counts by state.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::job::JobState;
-use windlass::store::command::heartbeat::Directive;
+use windlass::store::Directive;
 
 use super::{Node, SECOND, on_engines};
 use crate::fixture::{On, new_job};

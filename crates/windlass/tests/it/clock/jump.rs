@@ -30,10 +30,10 @@ async fn a_wall_clock_that_jumps_destroys_nothing(on: On) {
         let worker = t.worker().await;
         let done = t.submit(vec![new_job("email.send")]).await[0];
         let first = t.claim(worker, 1).await;
-        let report = windlass::store::command::finish::Report::new(
+        let report = windlass::store::Report::new(
             done,
             first[0].job.fence,
-            windlass::store::command::finish::Outcome::Completed { result: None },
+            windlass::store::Outcome::Completed { result: None },
         );
         t.store.finish(&t.me, worker, vec![report]).await.unwrap();
         t.submit(vec![new_job("email.send"); 40]).await;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use windlass::clock::{ManualClocks, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions, Timing};
+use windlass::internal::Timing;
+use windlass::store::{Environment, Store, StoreOptions};
 
 use crate::fixture::observed::Reply;
 use crate::fixture::workers::{Call, TestWorkers};

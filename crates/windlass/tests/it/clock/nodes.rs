@@ -10,8 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::heartbeat::Directive;
+use windlass::store::{ClaimedJob, Directive};
 
 use super::walk::wanted;
 use super::{DAY_MS, MINUTE_MS, Node, on_engines, open};

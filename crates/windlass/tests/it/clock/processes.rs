@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 use windlass::job::JobState;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{
+    ClaimRequest, Directive, HeartbeatItem, NewWorker, Store, StoreOptions, SubmitOptions,
+};
 
 use crate::fixture::faketime::SkewedProcess;
 use crate::fixture::{On, new_job};

@@ -93,10 +93,7 @@ async fn a_process_beside_others_does_not_bring_its_own_time(on: On) {
 async fn lifetimes_and_pruning_wait_after_a_start_with_a_jump(on: On) {
     let t = Node::new(on);
     let queued = t.submit(vec![new_job("email.send"); 5]).await;
-    t.store
-        .act(&t.me, queued[0], windlass::store::command::actions::ActionRequest::Cancel { reason: None })
-        .await
-        .unwrap();
+    t.store.act(&t.me, queued[0], windlass::store::ActionRequest::Cancel { reason: None }).await.unwrap();
     t.step(8 * DAY_MS);
     let t = t.restart_after(SECOND);
     assert!(t.store.clock().lifetimes_from.is_some());

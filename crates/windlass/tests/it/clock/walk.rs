@@ -8,8 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::clock::Timestamp;
 use windlass::job::{JobState, WorkerId};
-use windlass::store::command::claim::ClaimedJob;
-use windlass::store::command::heartbeat::Directive;
+use windlass::store::{ClaimedJob, Directive};
 
 use super::{DAY_MS, MINUTE_MS, Node, on_engines};
 use crate::fixture::{On, new_job};

@@ -12,10 +12,7 @@ use rusqlite::{Connection, params};
 use windlass::entropy::Entropy;
 use windlass::error::StoreError;
 use windlass::job::{Dependency, Failure, GroupStrategy, JobId, JobState, NewJob};
-use windlass::store::Store;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Environment, NewGroup, Redrive, Store, StoreOptions};
 
 use crate::fixture::{Fixture, On, lease_ref, new_job};
 

@@ -7,10 +7,7 @@ use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::limits;
 use windlass::schedule::CatchUp;
-use windlass::store::Store;
-use windlass::store::documents::schedules::NewSchedule;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Environment, ListRequest, NewSchedule, Store, StoreOptions};
 
 use windlass_conformance::schedule::{cron, every, get, jobs, named, put};
 

@@ -9,16 +9,11 @@ use windlass::entropy::Entropy;
 use windlass::job::{JobState, WorkerId};
 use windlass::limits;
 use windlass::settings::patch::{Field, RetentionPatch};
-use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::Outcome;
-use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{
+    ActionRequest, ClaimRequest, Environment, NewKey, NewWorker, Outcome, Pause, PauseTarget, Store,
+    StoreOptions, SubmitOptions,
+};
 use windlass_conformance::access::made;
 use windlass_conformance::reads::retention::is_there;
 

@@ -9,10 +9,8 @@ use windlass::clock::{Clock, ManualClock, SystemClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::{StoreError, SubmitError};
 use windlass::job::QueueName;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Environment, Store, StoreOptions, SubmitOptions};
 
 use super::disk;
 use super::load::{Laborer, Submitter, new_job, store_error};

@@ -15,11 +15,8 @@ use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::{OpenError, StoreError};
 use windlass::job::{JobId, NewJob};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::filter::Filter;
+use windlass::store::{Environment, Filter, Store, StoreOptions, SubmitOptions};
 
 use super::fingerprint::Fingerprint;
 use super::ledger::all_jobs;

@@ -11,14 +11,11 @@ use windlass::clock::ManualClock;
 use windlass::error::{StoreError, SubmitError};
 use windlass::job::{JobId, JobState, NewJob};
 use windlass::limits;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    ActionRequest, AttemptWrite, ClaimRequest, ClaimedJob, Finish, NewWorker, Outcome, Report, Store,
+    SubmitOptions,
+};
 
 use super::load::{new_job, payload};
 use super::process::{Process, Role, Task, say};
@@ -123,7 +120,7 @@ async fn submit(store: &Store, name: &str, count: usize, fill: usize) -> Result<
         })
         .collect();
     let receipts = store.submit(&Caller::local(), jobs, SubmitOptions::default()).await?;
-    let kept = |(receipt, tag): (windlass::store::command::submit::Receipt, String)| {
+    let kept = |(receipt, tag): (windlass::store::Receipt, String)| {
         let payload = if fill > 0 { big_payload(&tag, fill) } else { payload(&tag) };
         (receipt.job.id, payload)
     };

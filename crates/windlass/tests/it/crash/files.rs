@@ -6,13 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass::error::{OpenError, StoreError, SubmitError};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
 use windlass::store::engine::Backup;
 use windlass::store::engines::sqlite::SqliteEngine;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::schema::Schema;
+use windlass::store::{Environment, Schema, Store, StoreOptions, SubmitOptions};
 
 use super::ledger::{Ack, Ledger};
 use super::load::new_job;

@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 
 use windlass::job::{JobId, JobState};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
 use windlass::store::engine::RecordQuery;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, ListRequest, Order, Store, SubmitOptions};
 
 use super::load::new_job;
 

@@ -7,14 +7,10 @@ use std::time::Duration;
 
 use windlass::clock::ManualClock;
 use windlass::job::{AttemptOutcome, JobId, JobRecord, JobState, QueueName};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{
+    ClaimRequest, Filter, Finish, ListRequest, NewWorker, Order, Outcome, Report, Snapshot, Store,
+};
 
 use super::load::{payload, result, tag_of};
 

@@ -9,14 +9,11 @@ use windlass::error::{StoreError, SubmitError, WorkError};
 use windlass::job::{
     Dependency, Failure, GroupStrategy, JobId, JobRecord, JobType, NewJob, Payload, QueueName, WorkerId,
 };
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, ClaimedJob, Finish, NewGroup, NewWorker, Outcome, Park, Report, Store,
+    SubmitOptions,
+};
 
 use super::ledger::Ack;
 use super::process::say;

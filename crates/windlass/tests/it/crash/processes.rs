@@ -7,13 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass::clock::{Clock, SystemClock};
 use windlass::job::QueueName;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{ClaimRequest, NewWorker, Outcome, Report, Store, StoreOptions, SubmitOptions};
 
 use super::child::WAKE;
 use super::ledger::{Ack, Ledger, drain};

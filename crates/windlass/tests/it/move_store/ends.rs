@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use windlass::clock::SystemClock;
 use windlass::error::{MoveError, StoreError, SubmitError};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::StoreOptions;
 use windlass::store::move_store::{Move, MoveReport};
+use windlass::store::{Store, StoreOptions, SubmitOptions};
 
 use super::{end, options, refusal};
 use crate::fixture::{On, new_job};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio_postgres::{Client, NoTls};
 use windlass::clock::SystemClock;
 use windlass::error::MoveError;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::environment::StoreOptions;
 use windlass::store::move_store::Move;
+use windlass::store::{Store, StoreOptions};
 
 use super::{end, moved};
 use crate::fixture::On;

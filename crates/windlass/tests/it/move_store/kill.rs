@@ -69,7 +69,7 @@ async fn killed_again_and_again(one: On, other: On) {
     while !run_and_kill(&from, &to, 1 + runs * 2) {
         runs += 1;
         // Neither end is served, unless it had ended when it was killed.
-        if windlass::store::Store::open(&to, windlass::store::environment::StoreOptions::default()).is_err() {
+        if windlass::store::Store::open(&to, windlass::store::StoreOptions::default()).is_err() {
             refusal(&to);
         }
         refusal(&from);

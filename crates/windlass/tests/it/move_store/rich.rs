@@ -9,24 +9,14 @@ use windlass::job::{
     Dependency, Failure, GroupStrategy, JobId, NewJob, Payload, ScheduleName, WorkerId, WorkerVersion,
 };
 use windlass::schedule::ScheduleSpec;
-use windlass::store::Store;
+use windlass::settings::{BudgetPeriod, QueueSettings, Rate, TenantSettings, TypeSettings};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Park, Report};
-use windlass::store::command::key::NewKey;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{BudgetPeriod, QueueSettings, Rate, TenantSettings, TypeSettings};
-use windlass::store::documents::schedules::NewSchedule;
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::{StoreOptions, TicketOptions};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    ActionRequest, AttemptWrite, ClaimRequest, ClaimedJob, Finish, ListRequest, NewGroup, NewKey,
+    NewSchedule, NewWorker, Outcome, Park, Pause, PauseTarget, Redrive, Report, Settings, Store,
+    StoreOptions, SubmitOptions, Suspend, TicketOptions,
+};
 use windlass::ticket::TicketKey;
 
 use super::moved;

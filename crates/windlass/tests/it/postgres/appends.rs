@@ -8,15 +8,11 @@ use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{JobRecord, JobState, JobType, NewJob, Payload};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionRequest, Patch};
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::precondition::{ActOptions, IfMatch};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    ActOptions, ActionRequest, ClaimRequest, Environment, IfMatch, ListRequest, NewWorker, Patch, Store,
+    StoreOptions, SubmitOptions,
+};
 
 use super::proxy::{Cut, Proxy};
 use super::sql_submit::stranger;

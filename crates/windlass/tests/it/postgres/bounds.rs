@@ -8,19 +8,12 @@ use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{Dependency, JobId, JobState, NewJob, Priority, QueueName, Tenant};
 use windlass::limits;
-use windlass::store::Store;
+use windlass::settings::QueueSettings;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::QueueSettings;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    ActionRequest, ClaimRequest, ClaimedJob, Environment, Filter, ListRequest, NewWorker, Outcome, Redrive,
+    Report, Settings, Store, StoreOptions, SubmitOptions,
+};
 
 use super::proxy::Proxy;
 use super::{numbered, open, verify};

@@ -8,13 +8,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use windlass::job::{JobId, JobState, NewJob, WorkerId};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    ClaimRequest, ClaimedJob, Directive, HeartbeatItem, NewWorker, Outcome, Report, Store, SubmitOptions,
+};
 
 use super::sql_submit::stranger;
 use super::turns::{hold, waiting};

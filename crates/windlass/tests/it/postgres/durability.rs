@@ -4,16 +4,12 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use windlass::internal::Timing;
 use windlass::job::{NewJob, WorkerId};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::Timing;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, ClaimedJob, HeartbeatItem, NewWorker, Outcome, Report, Store, SubmitOptions,
+};
 
 use super::proxy::{Cut, Proxy};
 use super::{LONG, in_turn, numbered, numbers_of_jobs, open_with, submit, verify};

@@ -1,8 +1,8 @@
 //! Several nodes on one database, each behind a proxy of its own, so that a fault can hit one of them or all.
 
 use tokio::sync::watch;
-use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions, Timing};
+use windlass::internal::Timing;
+use windlass::store::{Environment, Store, StoreOptions};
 
 use super::in_turn;
 use super::proxy::Proxy;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 use windlass::error::{StoreError, SubmitError};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::{Store, SubmitOptions};
 
 use super::proxy::{Cut, Proxy};
 use super::sql_submit::stranger;

@@ -8,18 +8,13 @@ use tokio_postgres::Client;
 use windlass::clock::{Clock, Reading, SystemClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::WorkError;
+use windlass::internal::Timing;
 use windlass::job::{JobState, WorkerId};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions, Timing};
-use windlass::store::metrics::Fallback;
+use windlass::store::{
+    ActionRequest, ClaimRequest, Environment, Fallback, Finish, HeartbeatItem, NewWorker, Outcome, Pause,
+    PauseTarget, Report, Store, StoreOptions, SubmitOptions,
+};
 
 use super::proxy::Proxy;
 use super::sql_submit::stranger;

@@ -4,8 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{ClaimRequest, NewWorker};
 
 use super::{LONG, open, submit, verify};
 use crate::fixture::cluster::{Cluster, schema_at};

@@ -8,15 +8,12 @@ use std::time::Duration;
 use windlass::audit::AuditEvent;
 use windlass::error::{StoreError, SubmitError, WorkError};
 use windlass::job::{GroupStrategy, JobState, WorkerId};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::RecordQuery;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, ClaimedJob, Finish, LeaseRef, NewGroup, NewWorker, Outcome, Report, Store,
+    SubmitOptions,
+};
 
 use super::{numbered, open, submit, verify};
 use crate::fixture::cluster::{Cluster, schema_at, schema_of};

@@ -1,12 +1,8 @@
 //! The schema: made once however many come at once, refused if it is newer, and not served where it was tampered with.
 
 use windlass::error::{OpenError, StoreError};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{ActionRequest, Redrive, Store, StoreOptions, SubmitOptions};
 
 use super::{numbered, open, verify};
 use crate::fixture::cluster::{Cluster, new_schema};

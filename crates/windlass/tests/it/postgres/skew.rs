@@ -8,11 +8,8 @@ use windlass::client::Client;
 use windlass::clock::{Clock, SystemClock, Timestamp};
 use windlass::context::Cx;
 use windlass::job::{AttemptOutcome, JobState};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::attempt::AttemptRecord;
+use windlass::store::{AttemptRecord, ClaimRequest, NewWorker, Store};
 use windlass::worker::Worker;
 
 use super::{LONG, open, verify};

@@ -7,12 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use windlass::job::WorkerId;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{ClaimRequest, ClaimedJob, NewWorker, Outcome, Report, Store, SubmitOptions};
 
 use super::{numbered, open, verify};
 use crate::fixture::cluster::{Cluster, schema_at};

@@ -10,18 +10,14 @@ use uuid::Uuid;
 use windlass::client::Client;
 use windlass::clock::Timestamp;
 use windlass::error::{StoreError, SubmitError};
+use windlass::internal::REFUSED_SUBMISSION;
 use windlass::job::{
     Category, Dependency, JitterMode, JobId, JobState, JobType, NewJob, Payload, Priority, RetryPolicy,
     Strategy, WorkerVersion,
 };
 use windlass::settings::patch::{Field, SettingsPatch, TenantPatch};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::submit::inbox::REFUSED;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{ActionRequest, Redrive, Snapshot, Store, SubmitOptions};
 use windlass::worker::Worker;
 use windlass_api::submission::Submission;
 
@@ -531,7 +527,7 @@ async fn a_key_beyond_the_limit_is_rejected_in_the_inbox() {
     let refused = submit(&client, &schema, options).await.unwrap();
     let found = taken_in(&store, refused).await;
     let error = found.job.details.error.as_ref().expect("it says why");
-    assert_eq!((found.job.state, error.code.as_deref()), (JobState::Failed, Some(REFUSED)));
+    assert_eq!((found.job.state, error.code.as_deref()), (JobState::Failed, Some(REFUSED_SUBMISSION)));
     assert!(
         error.message.contains("`b`") && error.message.contains("max_concurrency_keys is 1"),
         "{error:?}"
@@ -566,7 +562,7 @@ async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
     let found = taken_in(&store, inside).await;
     assert_eq!(found.job.state, JobState::Failed);
     let error = found.job.details.error.as_ref().expect("it says why");
-    assert_eq!(error.code.as_deref(), Some(REFUSED));
+    assert_eq!(error.code.as_deref(), Some(REFUSED_SUBMISSION));
     assert!(error.message.contains("callback_url"), "{}", error.message);
     verify(&store).await;
     let sql = format!(

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 use windlass::error::{OpenError, StoreError};
-use windlass::store::Store;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{Store, StoreOptions};
 
 use super::{LONG, open, submit, verify};
 use crate::fixture::cluster::{Cluster, as_user, own, schema_at};

@@ -9,12 +9,8 @@ use tokio_postgres::Client;
 use windlass::clock::Stopwatch;
 use windlass::job::{JobMetadata, JobRecord, JobState, NewJob, Payload};
 use windlass::limits;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{ClaimRequest, Finish, NewWorker, Outcome, Report, Store, SubmitOptions};
 
 use super::proxy::{Cut, Proxy};
 use super::sql_submit::stranger;

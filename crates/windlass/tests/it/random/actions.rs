@@ -5,17 +5,14 @@ use std::time::Duration;
 use windlass::audit::AuditLevel;
 use windlass::job::{JobState, Payload, SuspendMode};
 use windlass::settings::patch::Field;
-use windlass::store::caller::{Caller, Role};
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::{
-    BudgetPeriod, FairBy, PartialTimeouts, PauseMode, Push, QueueSettings, Rate, Retention, TenantSettings,
-    TypeSettings,
+use windlass::settings::{
+    BudgetPeriod, FairBy, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings,
 };
-use windlass::store::filter::{Filter, Order};
+use windlass::store::caller::{Caller, Role};
+use windlass::store::{
+    ActionRequest, BulkAction, Filter, Order, Patch, Pause, PauseMode, PauseTarget, Redrive, Settings,
+    Suspend,
+};
 
 use super::model::{self, World};
 use super::operation::Operation;

@@ -2,13 +2,9 @@
 
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
-use windlass::store::documents::config::Config;
 use windlass::store::engine::ClaimOrder;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{ClaimAnswer, ClaimRequest, Config, Filter, ListRequest, Store};
 
 use super::operation::pages;
 use super::snapshot::text_error;

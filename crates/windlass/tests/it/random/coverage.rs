@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass::audit::AuditEvent;
 use windlass::error::{ActError, SubmitError, WorkError};
 use windlass::job::JobState;
-use windlass::store::command::finish::Finish;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Finish, Snapshot};
 
 use super::operation::Answer;
 

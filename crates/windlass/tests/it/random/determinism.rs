@@ -1,9 +1,8 @@
 //! The same seed gives the same history, to the last byte of its chain: without that no finding could be looked at twice.
 
 use windlass::audit::{AuditLevel, Seal};
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::QueueSettings;
-use windlass::store::environment::StoreOptions;
+use windlass::settings::QueueSettings;
+use windlass::store::{Settings, StoreOptions};
 
 use super::model::World;
 use super::operation::Operation;

@@ -10,9 +10,7 @@ use windlass::audit::Record;
 use windlass::clock::{Clock, ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::limits;
-use windlass::store::Store;
-use windlass::store::documents::config::Config;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Config, Environment, Store, StoreOptions};
 
 use super::invariants::Steps;
 use super::operation::{Answer, Operation};

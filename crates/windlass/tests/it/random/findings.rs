@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use windlass::error::{FieldProblem, Invalid, SubmitError, WorkError};
 use windlass::job::{Dependency, JobState, NewJob};
-use windlass::store::command::attempt_writes::AttemptWrite;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::QueueSettings;
+use windlass::settings::QueueSettings;
+use windlass::store::{AttemptWrite, Redrive, Settings, SubmitOptions};
 
 use crate::fixture::{Fixture, lease_ref, new_job, on_every_engine, queue, tenant};
 

@@ -6,10 +6,7 @@ use std::collections::{HashMap, HashSet};
 use windlass::audit::{AuditEvent, Record};
 use windlass::clock::Timestamp;
 use windlass::job::{Fence, JobId, JobRecord, JobState, JobType, Priority, Tenant, WorkerId};
-use windlass::store::command::finish::Finish;
-use windlass::store::command::heartbeat::Directive;
-use windlass::store::environment::StoreOptions;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Directive, Finish, Snapshot, StoreOptions};
 
 use super::operation::{Answer, Operation};
 

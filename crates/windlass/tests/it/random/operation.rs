@@ -7,28 +7,14 @@ use windlass::audit::Record;
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, StoreError, SubmitError, WorkError};
 use windlass::job::{JobId, JobRecord, NewJob, QueueName, Seq, WorkerId};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionReport, ActionRequest};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::bulk::{BulkAction, BulkReport};
-use windlass::store::command::children::{NewGroup, SpawnReport};
-use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
-use windlass::store::command::finish::{Finish, Report};
-use windlass::store::command::generation::NewGeneration;
-use windlass::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
-use windlass::store::command::maintenance::TickReport;
-use windlass::store::command::maintenance::audit_chain::SealReport;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::precondition::{ActOptions, IfMatch};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::command::settings::{Settings, SettingsReport};
-use windlass::store::command::submit::{Receipt, SubmitOptions};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::{Config, Worker};
 use windlass::store::engine::RecordQuery;
-use windlass::store::filter::Filter;
-use windlass::store::query::list::{ListRequest, Page};
+use windlass::store::{
+    ActOptions, ActionReport, ActionRequest, AttemptWrite, BulkAction, BulkReport, ClaimAnswer, ClaimRequest,
+    Config, Filter, Finish, HeartbeatItem, HeartbeatReply, IfMatch, LeaseRef, ListRequest, NewGeneration,
+    NewGroup, NewWorker, Page, Pause, PauseTarget, Receipt, Redrive, Report, SealReport, Settings,
+    SettingsReport, SpawnReport, Store, SubmitOptions, TickReport, Worker,
+};
 
 /// Something that is done to a store, or asked of it, by somebody.
 #[derive(Debug, Clone)]

@@ -11,16 +11,11 @@ use std::time::Duration;
 use windlass::audit::AuditLevel;
 use windlass::entropy::Entropy;
 use windlass::job::{Fence, JobId, JobState, WorkerId};
-use windlass::store::Store;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::bulk::BulkAction;
-use windlass::store::command::finish::{Finish, Outcome};
-use windlass::store::command::pause::PauseTarget;
-use windlass::store::command::settings::Settings;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::documents::config::QueueSettings;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::filter::Filter;
+use windlass::settings::QueueSettings;
+use windlass::store::{
+    ActionRequest, BulkAction, Environment, Filter, Finish, NewWorker, Outcome, PauseTarget, Settings, Store,
+    StoreOptions,
+};
 
 use super::snapshot;
 use crate::fixture::{Fixture, On, queue};
@@ -134,7 +129,7 @@ impl Arena {
     }
 
     /// Notes what a claim handed out.
-    fn note_claims(&self, jobs: &[windlass::store::command::claim::ClaimedJob]) {
+    fn note_claims(&self, jobs: &[windlass::store::ClaimedJob]) {
         let mut replies = self.replies.lock().expect("nobody panicked");
         replies
             .claims

@@ -5,11 +5,9 @@ use std::fmt::Debug;
 use windlass::audit::Record;
 use windlass::error::StoreError;
 use windlass::job::JobId;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{ListRequest, Snapshot, Store};
 
 use super::engines::Pair;
 use super::operation::pages;
@@ -75,7 +73,7 @@ pub(super) async fn compare_records(pair: &Pair, after: u64) -> Result<Vec<Recor
 
 /// All jobs, oldest first.
 pub(super) async fn jobs(store: &Store) -> Result<Vec<Snapshot>, StoreError> {
-    let order = windlass::store::filter::Order::Oldest;
+    let order = windlass::store::Order::Oldest;
     let request = ListRequest { order, limit: 500, ..ListRequest::default() };
     let pages = pages(store, &Caller::local(), &request).await?;
     Ok(pages.into_iter().flat_map(|page| page.jobs).collect())

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
+use windlass::store::ListRequest;
 use windlass::store::caller::Role;
 use windlass::store::engine::RecordQuery;
-use windlass::store::query::list::ListRequest;
 
 use super::actions;
 use super::model::{self, World};

@@ -6,8 +6,8 @@ use windlass::job::{
     Category, Debounce, Dependency, JitterMode, JobMetadata, NewJob, Payload, Priority, RetryPolicy,
     Strategy, WorkerVersion,
 };
+use windlass::store::SubmitOptions;
 use windlass::store::caller::Role;
-use windlass::store::command::submit::SubmitOptions;
 
 use super::model::{self, World};
 use super::operation::Operation;

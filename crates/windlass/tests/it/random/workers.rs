@@ -2,12 +2,9 @@
 
 use windlass::job::{Category, Failure, GroupStrategy, Progress, WorkerId};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Outcome, Park, Report};
-use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, HeartbeatItem, LeaseRef, NewGroup, NewWorker, Outcome, Park, Report,
+};
 
 use super::model::{self, Held, World};
 use super::operation::Operation;

@@ -8,17 +8,11 @@ use windlass::error::WorkError;
 use windlass::job::{
     Category, Dependency, Failure, Fence, GroupStrategy, JobId, NewJob, QueueName, RetryPolicy, WorkerId,
 };
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    ActionRequest, ClaimRequest, Directive, Finish, HeartbeatItem, LeaseRef, NewGroup, NewWorker, Outcome,
+    Pause, PauseTarget, Report, Store, SubmitOptions, Suspend,
+};
 
 use crate::fixture::new_job;
 use crate::random::rng::Dice;
@@ -203,10 +197,7 @@ pub(super) fn call(store: Store, request: Request) -> Call {
             Request::Submit(number) => {
                 let receipts = store.submit(&me, pair(number), SubmitOptions::default()).await;
                 let ids = |receipts: Vec<_>| -> Vec<JobId> {
-                    receipts
-                        .into_iter()
-                        .map(|receipt: windlass::store::command::submit::Receipt| receipt.job.id)
-                        .collect()
+                    receipts.into_iter().map(|receipt: windlass::store::Receipt| receipt.job.id).collect()
                 };
                 return receipts.map_or(Response::Lost, |receipts| Response::Submitted(ids(receipts)));
             }

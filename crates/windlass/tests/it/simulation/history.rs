@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass::job::{JobId, JobState};
-use windlass::store::command::finish::Finish;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Finish, Snapshot};
 
 use super::actors::{Held, Request, Response};
 

@@ -17,14 +17,10 @@ use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::error::StoreError;
 use windlass::job::{Fence, JobId, JobState, NewJob, RetryPolicy};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
 use windlass::store::engine::{Engine, ReadTask, WriteTask};
 use windlass::store::engines::memory::MemoryEngine;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::filter::Order;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Environment, ListRequest, Order, Store, StoreOptions, SubmitOptions};
 use windlass::worker::Worker;
 
 use crate::fixture::{START, new_job};

@@ -4,9 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass::error::StoreError;
 use windlass::job::JobId;
-use windlass::store::engine::{Engine, ReadTask, WriteTask};
+use windlass::store::engine::{Engine, ReadTask, WriteTask, WriteTx};
 use windlass::store::engines::memory::MemoryEngine;
-use windlass::store::tx::write_tx::WriteTx;
 
 /// A task on its way, and the connection on which it travels.
 struct Message {

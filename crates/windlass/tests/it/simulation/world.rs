@@ -9,15 +9,10 @@ use std::time::Duration;
 use windlass::clock::{Clock, Reading, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{JobState, QueueName};
-use windlass::store::Store;
+use windlass::settings::QueueSettings;
 use windlass::store::caller::Caller;
-use windlass::store::command::settings::Settings;
-use windlass::store::documents::config::QueueSettings;
 use windlass::store::engines::memory::MemoryEngine;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Environment, Filter, ListRequest, Order, Settings, Snapshot, Store, StoreOptions};
 
 use super::actors::{self, Actor, Kind};
 use super::history::History;

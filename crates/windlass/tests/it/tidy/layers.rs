@@ -9,7 +9,18 @@ const LAYERS: [&[&str]; 4] = [
     &["clock"],
     &["store"],
     &["api", "remote"],
-    &["client", "handler", "context", "worker", "maintenance", "testing", "doctests", "guides", "bench"],
+    &[
+        "client",
+        "handler",
+        "context",
+        "worker",
+        "maintenance",
+        "testing",
+        "doctests",
+        "guides",
+        "bench",
+        "internal",
+    ],
 ];
 
 const LIBRARY: &str = "crates/windlass/src/";

@@ -6,10 +6,8 @@ use std::time::Duration;
 use windlass::client::{ActionResult, ResultError};
 use windlass::error::{ActError, SubmitError};
 use windlass::job::{Failure, JobAction, JobState, Priority, SuspendMode};
-use windlass::store::command::actions::{Patch, Suspend};
-use windlass::store::command::pause::Pause;
-use windlass::store::command::redrive::Redrive;
-use windlass::store::documents::config::{QueueSettings, TypeSettings};
+use windlass::settings::{QueueSettings, TypeSettings};
+use windlass::store::{Patch, Pause, Redrive, Suspend};
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 

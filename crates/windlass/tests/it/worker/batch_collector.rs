@@ -10,7 +10,7 @@ use windlass::client::Suspend;
 use windlass::context::{CancelReason, Cx};
 use windlass::handler::{BatchOptions, State};
 use windlass::job::{AttemptOutcome, JobState, RetryPolicy};
-use windlass::store::documents::config::PauseMode;
+use windlass::store::PauseMode;
 use windlass::worker::Worker;
 
 use super::harness::{

@@ -7,9 +7,7 @@ use tokio::time::Instant;
 use windlass::clock::{Clock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{AttemptOutcome, JobId};
-use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Environment, Snapshot, Store, StoreOptions};
 use windlass::worker::Worker;
 
 use super::follow::{PROMPTLY, Started, outcomes};

@@ -2,8 +2,7 @@
 
 use tempfile::TempDir;
 use windlass::client::Client;
-use windlass::store::Store;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{Store, StoreOptions};
 use windlass::testing::TestClient;
 
 use super::bench::store_in_virtual_time;

@@ -9,9 +9,7 @@ use windlass::context::Cx;
 use windlass::error::ActError;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, JobId, JobState, SuspendMode, WorkerId};
-use windlass::store::command::actions::Suspend;
-use windlass::store::command::pause::Pause;
-use windlass::store::documents::config::PauseMode;
+use windlass::store::{Pause, PauseMode, Suspend};
 use windlass::worker::Worker;
 
 use super::harness::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use windlass::client::{ActionResult, CatchUp, JobBuilder, Overlap, PauseSchedule, Trigger};
+use windlass::client::{ActionResult, CatchUp, JobBuilder, Overlap, PauseOptions, Trigger};
 use windlass::error::ScheduleError;
 use windlass::handler::State;
 use windlass::testing::TestClient;
@@ -56,8 +56,8 @@ async fn a_schedule_runs_its_handler_day_by_day_in_virtual_time(t: &TestClient) 
 async fn a_schedule_is_paused_triggered_and_deleted_by_its_name(t: &TestClient) {
     t.client().schedule("hourly", Trigger::Every(HOUR), greet("hour")).await.unwrap();
     let hourly = t.client().schedule_named("hourly").unwrap();
-    assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), ActionResult::Changed);
-    assert_eq!(hourly.pause(PauseSchedule::default()).await.unwrap(), ActionResult::Unchanged);
+    assert_eq!(hourly.pause(PauseOptions::default()).await.unwrap(), ActionResult::Changed);
+    assert_eq!(hourly.pause(PauseOptions::default()).await.unwrap(), ActionResult::Unchanged);
     t.advance(3 * HOUR).await;
     assert_eq!(hourly.get().await.unwrap().unwrap().submitted, 0);
     let job = hourly.trigger().await.unwrap();

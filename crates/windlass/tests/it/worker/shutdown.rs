@@ -9,8 +9,8 @@ use windlass::context::Cx;
 use windlass::error::{StoreError, WorkError};
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, JobState};
+use windlass::store::PauseMode;
 use windlass::store::caller::Caller;
-use windlass::store::documents::config::PauseMode;
 
 use super::harness::{Bench, EventSender, PROMPTLY, Started, events, on_every_engine, state, within};
 use super::job_types::{Greet, greet};

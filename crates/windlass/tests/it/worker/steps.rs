@@ -9,8 +9,7 @@ use windlass::client::ActionResult;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, Failure, JobState, SuspendMode};
-use windlass::store::command::actions::Suspend;
-use windlass::store::command::redrive::Redrive;
+use windlass::store::{Redrive, Suspend};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 

@@ -6,8 +6,7 @@ use windlass::client::JobBuilder;
 use windlass::context::{ChildError, Children, Cx, First};
 use windlass::handler::State;
 use windlass::job::{Failure, GroupStrategy, JobId, JobState};
-use windlass::store::filter::Filter;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, ListRequest};
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::worker::Worker;
 

@@ -141,7 +141,7 @@ impl Ends {
     }
 }
 
-async fn reasons(world: &World, job: JobId) -> Result<Vec<windlass::store::query::explain::Reason>, String> {
+async fn reasons(world: &World, job: JobId) -> Result<Vec<windlass::store::Reason>, String> {
     let found = world.store().explain(&Caller::local(), job).await;
     found.map_err(|error| error.to_string())?.ok_or_else(|| format!("job {job} is gone"))
 }

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass::clock::Timestamp;
 use windlass::error::StoreError;
 use windlass::job::{Fence, JobId, JobRecord, JobState, Seq};
-use windlass::store::engine::{ClaimOrder, DocumentKind, Engine, JobDataKind, JobDataQuery, ReadTask, Side};
-use windlass::store::tx::read_tx::ReadTx;
+use windlass::store::engine::{
+    ClaimOrder, DocumentKind, Engine, JobDataKind, JobDataQuery, ReadTask, ReadTx, Side,
+};
 
 use super::world::JOBS;
 use crate::fixture::START;

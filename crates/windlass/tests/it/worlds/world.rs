@@ -14,20 +14,13 @@ use windlass::job::{
     acts_at,
 };
 use windlass::limits;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::attempt_writes::LeaseRef;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
 use windlass::store::engine::{Engine, ReadTask, WriteTask};
 use windlass::store::engines::memory::MemoryEngine;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{
+    ActionRequest, ClaimRequest, Directive, Environment, Finish, HeartbeatItem, LeaseRef, NewGroup,
+    NewWorker, Outcome, Pause, PauseTarget, Report, Store, StoreOptions, SubmitOptions, Suspend,
+};
 
 use super::action::Action;
 use super::view::{self, View};

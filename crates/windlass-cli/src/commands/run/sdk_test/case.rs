@@ -11,9 +11,7 @@ use windlass::clock::Deadline;
 use windlass::job::{JobId, JobRecord, JobState, SuspendMode};
 use windlass::limits::STREAM_PAGE_CHUNKS_MAX;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{ActionRequest, Snapshot, SubmitOptions, Suspend};
 use windlass_api::submission::Submission;
 use windlass_server::dev;
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::clock::JumpClock;
 use windlass::entropy::Entropy;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Environment, StoreOptions};
 use windlass::{Store, maintenance};
 use windlass_api::claim::PROTOCOL;
 use windlass_server::server::{Options, Server};

@@ -15,7 +15,7 @@ use windlass::store::caller::Caller;
 /// The version that the worker registers with.
 pub(super) const VERSION: &str = "1.0.0-sdk-test";
 
-/// What the process is told.
+/// An order to the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// To die at once, and to be started again.

@@ -7,8 +7,8 @@ use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::alert::{AlertCondition, AlertFormat, AlertRule};
 use windlass::job::{AlertName, JobType, QueueName, Tenant};
+use windlass::store::AlertRef;
 use windlass::store::caller::Permission;
-use windlass::store::documents::alerts::AlertRef;
 use windlass_api::alert::{ConditionFields, ConditionParam};
 use windlass_api::time::Span;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass::clock::Timestamp;
-use windlass::store::documents::alerts::{Alert, AlertRef};
+use windlass::store::{Alert, AlertRef};
 
 use crate::dashboard::pages::limits;
 

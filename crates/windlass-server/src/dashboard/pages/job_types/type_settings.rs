@@ -7,7 +7,7 @@ use windlass::job::{Priority, RetryPolicy};
 use windlass::settings::TypeSettings;
 use windlass::settings::patch::{Field, SettingsPatch, TypePatch};
 use windlass::settings::preview::ProposedLimit;
-use windlass::store::documents::minute_stats::Minute;
+use windlass::store::Minute;
 
 use super::{name_of, place};
 use crate::dashboard::page::PageError;

@@ -7,13 +7,10 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
 use windlass::error::ActError;
+use windlass::internal::ReadSource;
 use windlass::job::{JobAction, JobId, SuspendMode};
 use windlass::store::caller::{Caller, Permission};
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::bulk::{BulkAction, BulkReport};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::filter::Filter;
-use windlass::store::read_source::ReadSource;
+use windlass::store::{ActionRequest, BulkAction, BulkReport, Filter, Redrive, Suspend};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::parts::components::Pill;

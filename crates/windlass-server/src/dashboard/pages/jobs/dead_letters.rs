@@ -5,12 +5,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::Store;
 use windlass::clock::Timestamp;
 use windlass::error::{ActError, StoreError};
+use windlass::internal::ReadSource;
 use windlass::job::{JobRecord, JobState, JobType};
 use windlass::store::caller::{Caller, Permission};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::{Cursor, ListRequest};
-use windlass::store::read_source::ReadSource;
+use windlass::store::{Cursor, Filter, ListRequest, Order, Redrive};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::limits;

@@ -6,13 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
+use windlass::internal::ReadSource;
 use windlass::job::{JobId, JobRecord, JobState, JobType, error_pattern, fingerprint};
 use windlass::limits::{ERROR_DAYS_KEPT, ERROR_HOURS_KEPT};
 use windlass::store::caller::Permission;
-use windlass::store::documents::error_stats::ErrorStats;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
-use windlass::store::read_source::ReadSource;
+use windlass::store::{ErrorStats, Filter, ListRequest, Order};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::jobs::dead_letters::{FailedJobs, Shown, redrive_group};

@@ -4,8 +4,7 @@ use axum::extract::State as AxumState;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{ListRequest, Snapshot};
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::parts::filter::{FilterInput, order};

@@ -8,9 +8,7 @@ use serde_json::value::RawValue;
 use windlass::clock::Timestamp;
 use windlass::job::{ErrorCause, JobId, JobRecord, JobState, Payload, SavedStep, ordered_steps};
 use windlass::store::caller::Permission;
-use windlass::store::command::attempt_writes::LogLine;
-use windlass::store::query::job_details::Attempt;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Attempt, LogLine, Snapshot};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::jobs::graph::{self, Drawing};
@@ -102,9 +100,9 @@ struct JobPage {
     output: Option<Output>,
     logs: Vec<LogView>,
     logs_hidden: u64,
-    family: Children,
+    children: Children,
     drawing: Option<Drawing>,
-    trail: JobAudit,
+    audit: JobAudit,
     allowed: AllowedActions,
     may_manage: bool,
     /// The payload to edit before a retry, if the visitor may and it is JSON that fits into a form.
@@ -130,7 +128,7 @@ async fn find(board: &Dashboard, visitor: &Visitor, id: &str) -> Result<Snapshot
 }
 
 /// Reads a job and its attempts; reads again if the job changed in between.
-async fn at_once(
+async fn job_with_attempts(
     board: &Dashboard,
     visitor: &Visitor,
     id: &str,
@@ -155,20 +153,20 @@ pub(in crate::dashboard) async fn page(
     Path(id): Path<String>,
 ) -> Result<Response, PageError> {
     let PageContext { board, visitor, query, config } = &context;
-    let (snapshot, attempts) = at_once(board, visitor, &id).await?;
+    let (snapshot, attempts) = job_with_attempts(board, visitor, &id).await?;
     let (store, caller, now) = (board.store(), &visitor.caller, board.now());
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     let reasons = store.explain(caller, job.id).await?.unwrap_or_default();
     let may_read = !snapshot.is_redacted;
-    let family = children::of(board, visitor, job, now).await?;
-    let drawing = graph::load(board, visitor, job, &family.jobs).await?;
+    let children = children::of(board, visitor, job, now).await?;
+    let drawing = graph::load(board, visitor, job, &children.jobs).await?;
     let (logs, logs_hidden) = if may_read { logs(board, visitor, job, now).await? } else { (Vec::new(), 0) };
     let (checkpoints, saved_steps) =
         if may_read { checkpoints(board, visitor, job).await? } else { Default::default() };
-    let waterfall = time_axis(board, visitor, &snapshot, &attempts, (&family.jobs, &logs)).await?;
+    let waterfall = time_axis(board, visitor, &snapshot, &attempts, (&children.jobs, &logs)).await?;
     let (allowed, may_manage) =
         (AllowedActions::in_state_of(job), visitor.caller.require_manage(job, spec).is_ok());
-    let is_alone = drawing.is_none() && family.jobs.is_empty() && job.parent.is_none();
+    let is_alone = drawing.is_none() && children.jobs.is_empty() && job.parent.is_none();
     let means = Means { visitor, config, allowed, may_manage, is_alone, now };
     let title = format!("{} {}", job.lane.job_type, crate::dashboard::parts::format::short(&id));
     let layout = context.layout("jobs", title);
@@ -206,7 +204,7 @@ pub(in crate::dashboard) async fn page(
         output: output::of(board, visitor, &snapshot).await?,
         logs,
         logs_hidden,
-        trail: job_audit::of_job(board, visitor, config, job.id).await?,
+        audit: job_audit::of_job(board, visitor, config, job.id).await?,
         allowed,
         may_manage,
         draft: draft(visitor, &snapshot),
@@ -214,7 +212,7 @@ pub(in crate::dashboard) async fn page(
         priority: job.priority.value(),
         priority_name: priority_name(job.priority),
         signal_name: awaited_signal(job),
-        family,
+        children,
         drawing,
     };
     show(&page)

@@ -5,7 +5,7 @@ use std::fmt;
 
 use windlass::clock::Timestamp;
 use windlass::job::{JobRecord, JobState};
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::Snapshot;
 
 use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::{Moment, line};

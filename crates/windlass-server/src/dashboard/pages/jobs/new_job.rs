@@ -7,11 +7,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::error::SubmitError;
 use windlass::job::{JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, Tenant};
 use windlass::store::caller::Permission;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::Config;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
-use windlass::store::query::snapshot::Snapshot;
+use windlass::store::{Config, Filter, ListRequest, Order, Snapshot, SubmitOptions};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::pages::jobs::job::draft;

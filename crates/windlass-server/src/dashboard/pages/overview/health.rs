@@ -4,13 +4,9 @@ use std::time::Duration;
 
 use windlass::alert::AlertStatus;
 use windlass::clock::{ClockReport, Timestamp};
+use windlass::internal::wire::alert::describe;
 use windlass::job::JobState;
-use windlass::store::documents::alerts::Alert;
-use windlass::store::documents::config::{Config, PauseScope};
-use windlass::store::documents::minute_stats::Minute;
-use windlass::store::query::list::CountResult;
-use windlass::store::query::queues::QueueInfo;
-use windlass::store::wire::alert::describe;
+use windlass::store::{Alert, Config, CountResult, Minute, PauseScope, QueueInfo};
 
 use crate::dashboard::pages::workers::is_built_in;
 use crate::dashboard::parts::chart;
@@ -279,9 +275,9 @@ mod tests {
         let fresh = health(499, 3, &config);
         assert_eq!((fresh.class, fresh.title), ("bad", "Needs attention"));
         assert_eq!(fresh.concerns[0].text, "499+ dead letters");
-        let gate = windlass::store::documents::config::PauseRecord {
+        let gate = windlass::store::PauseRecord {
             scope: PauseScope::Gate,
-            mode: windlass::store::documents::config::PauseMode::Graceful,
+            mode: windlass::store::PauseMode::Graceful,
             reason: None,
             by: "ada".into(),
             since: Timestamp::from_millis(0),

@@ -10,10 +10,7 @@ use windlass::job::{JobState, QueueName, Tenant};
 use windlass::settings::Rate;
 use windlass::settings::preview::{LimitPreview, PastRun, ProposedLimit};
 use windlass::store::caller::{Caller, Permission};
-use windlass::store::documents::minute_stats::Minute;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::history::{HistoryRequest, HistorySubject};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, HistoryRequest, HistorySubject, ListRequest, Minute, Order};
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::{PageError, show};

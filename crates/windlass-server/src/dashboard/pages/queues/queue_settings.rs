@@ -7,7 +7,7 @@ use windlass::job::{QueueName, Tenant};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::settings::preview::ProposedLimit;
 use windlass::settings::{FairBy, Push, QueueSettings};
-use windlass::store::documents::config::Config;
+use windlass::store::Config;
 
 use super::name_of;
 use crate::dashboard::page::PageError;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass::clock::Timestamp;
 use windlass::schedule::ScheduleSpec;
-use windlass::store::documents::schedules::Schedule;
+use windlass::store::Schedule;
 
 use crate::dashboard::pages::limits;
 use crate::dashboard::parts::format::{from_local, local, span};
@@ -108,7 +108,7 @@ mod tests {
     use std::time::Duration;
 
     use windlass::job::{JobType, NewJob, Payload, ScheduleName};
-    use windlass::store::documents::schedules::NewSchedule;
+    use windlass::store::NewSchedule;
 
     use super::*;
     use crate::dashboard::parts::format::in_zone;

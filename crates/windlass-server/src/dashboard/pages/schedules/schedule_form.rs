@@ -8,7 +8,7 @@ use windlass::error::Invalid;
 use windlass::job::{JobType, NewJob, QueueName, ScheduleName, Tenant};
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec, Zone};
 use windlass::store::caller::Permission;
-use windlass::store::documents::schedules::{NewSchedule, Schedule, ScheduleRef};
+use windlass::store::{NewSchedule, Schedule, ScheduleRef};
 use windlass_api::schedule::TimingFields;
 use windlass_api::time::{Moment as ApiMoment, Span};
 

@@ -3,8 +3,7 @@
 
 use windlass::error::StoreError;
 use windlass::job::{JobId, JobRecord, JobState};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, ListRequest, Order};
 
 use crate::dashboard::parts::failure::{self, Group};
 use crate::dashboard::requests::middleware::Visitor;

@@ -8,8 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use windlass::job::Tenant;
 use windlass::key::KeyId;
 use windlass::store::caller::Role;
-use windlass::store::command::key::NewKey;
-use windlass::store::methods::auth::CreatedKey;
+use windlass::store::{CreatedKey, NewKey};
 
 use crate::dashboard::page::{Layout, PageError, show};
 use crate::dashboard::requests::context::FormContext;

@@ -4,8 +4,7 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::Response;
 use windlass::job::{JobState, WorkerId};
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{Filter, ListRequest, Order};
 
 use super::{WorkerView, view};
 use crate::dashboard::page::{Layout, PageError, show};

@@ -1,4 +1,4 @@
-//! Which queues and types have failures that nobody has retried. Counters do not know it, so the newest are read.
+//! Which queues and types have failures that were not retried. Counters do not know it, so the newest are read.
 
 use std::collections::BTreeSet;
 

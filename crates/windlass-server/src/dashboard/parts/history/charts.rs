@@ -4,8 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use windlass::clock::Timestamp;
-use windlass::store::documents::latency::LatencyHistogram;
-use windlass::store::query::history::{History, Point};
+use windlass::store::{History, LatencyHistogram, Point};
 
 use super::ranges::{Ranges, short};
 use crate::dashboard::parts::chart::{bad, ceiling, ended};

@@ -1,9 +1,7 @@
 //! How long jobs ran over time: a column per step, a row per duration, a stronger colour where more runs are.
 
 use windlass::clock::Timestamp;
-use windlass::store::documents::latency::LatencyHistogram;
-use windlass::store::documents::minute_stats::Minute;
-use windlass::store::query::history::History;
+use windlass::store::{History, LatencyHistogram, Minute};
 
 use super::charts::start_times;
 use super::ranges::short;

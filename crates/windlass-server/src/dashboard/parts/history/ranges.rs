@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::clock::Timestamp;
 use windlass::limits::{HISTORY_RANGE_MAX, HISTORY_RANGE_MIN};
-use windlass::store::query::history::History;
+use windlass::store::History;
 
 use crate::dashboard::page::PageError;
 use crate::dashboard::parts::format::{exact, local, span, zone_at};

@@ -38,7 +38,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("post /jobs/{id}/resume", "resumeJob",
         "Ends a suspension, or withdraws one that has not taken effect.").body(r#"{"reason": "the supplier is back"}"#),
     op("post /jobs/{id}/cancel", "cancelJob",
-        "Ends a job. A waiting job is cancelled at once; the worker of a running one is told with its next heartbeat.")
+        "Ends a job. A waiting job is cancelled at once; the worker of a running one learns it from its next heartbeat.")
         .body(r#"{"reason": "the order was withdrawn"}"#),
     op("post /jobs/{id}/priority", "setJobPriority",
         "Changes the priority of a job that is not final.").body(r#"{"value": "high"}"#),

@@ -3,9 +3,7 @@
 use windlass::job::{JobId, SuspendMode};
 use windlass::settings::patch::Field;
 use windlass::store::caller::Caller;
-use windlass::store::command::actions::{ActionRequest, Patch, Suspend};
-use windlass::store::command::precondition::ActOptions;
-use windlass::store::command::redrive::Redrive;
+use windlass::store::{ActOptions, ActionRequest, Patch, Redrive, Suspend};
 use windlass_api::actions::{
     EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalReceipt, SuspendBody,
 };

@@ -1,12 +1,9 @@
 //! An action on all jobs that match a filter.
 
+use windlass::internal::ReadSource;
 use windlass::job::{JobAction, SuspendMode};
 use windlass::limits::REASON_CHARS_MAX;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::bulk::{BulkAction, BulkCursor, BulkReport};
-use windlass::store::command::redrive::Redrive;
-use windlass::store::filter::Filter;
-use windlass::store::read_source::ReadSource;
+use windlass::store::{ActionRequest, BulkAction, BulkCursor, BulkReport, Filter, Redrive, Suspend};
 use windlass_api::actions::{BulkAnswer, BulkBody};
 
 use crate::http::reply::error::ApiError;

@@ -2,14 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use windlass::internal::wire::filter::page_limit;
+use windlass::internal::wire::job_details as encode;
 use windlass::job::{JobId, Seq};
 use windlass::limits::{CHILD_PAGE_BYTES, CHILD_PAGE_MAX, PAGE_RECORDS_MAX};
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
-use windlass::store::query::job_details::ChildQuery;
-use windlass::store::query::snapshot::Snapshot;
-use windlass::store::wire::filter::page_limit;
-use windlass::store::wire::job_details as encode;
+use windlass::store::{ChildQuery, Snapshot};
 use windlass_api::job_details::{
     Attempts, Checkpoints, Children, JobResult, Logs, Reasons, Token, TokenBody,
 };

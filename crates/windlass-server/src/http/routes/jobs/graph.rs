@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use windlass::internal::wire::job_details::edge;
 use windlass::job::{JobId, JobRecord};
 use windlass::limits::PAGE_JOBS_MAX;
 use windlass::store::caller::Caller;
-use windlass::store::filter::{Filter, Order};
-use windlass::store::query::list::ListRequest;
-use windlass::store::wire::job_details::edge;
+use windlass::store::{Filter, ListRequest, Order};
 use windlass_api::job_details::{Edge, Graph, Node};
 
 use crate::http::app::App;

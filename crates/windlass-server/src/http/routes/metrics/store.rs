@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use windlass::job::QueueName;
 use windlass::store::caller::Caller;
-use windlass::store::documents::latency::{Exemplar, LatencyHistogram};
-use windlass::store::documents::minute_stats::Minute;
-use windlass::store::metrics::deliveries::{Deliveries, DeliveryKind, DeliveryOutcome};
-use windlass::store::metrics::{Fallback, HistogramReading, Metrics};
+use windlass::store::{
+    Deliveries, DeliveryKind, DeliveryOutcome, Exemplar, Fallback, HistogramReading, LatencyHistogram,
+    Metrics, Minute,
+};
 
 use crate::http::routes::metrics::text::{Buckets, MetricsText};
 use crate::limits;

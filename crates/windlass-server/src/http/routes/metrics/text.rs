@@ -4,7 +4,7 @@
 use std::fmt::{Display, Write};
 
 use axum::http::{HeaderMap, header};
-use windlass::store::documents::latency::Exemplar;
+use windlass::store::Exemplar;
 
 /// A text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

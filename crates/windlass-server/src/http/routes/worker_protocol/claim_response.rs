@@ -14,11 +14,10 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 use windlass::Store;
 use windlass::error::WorkError;
+use windlass::internal::ReadSource;
 use windlass::job::{Fence, JobId, WorkerId};
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimAnswer, ClaimRequest};
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::read_source::ReadSource;
+use windlass::store::{ClaimAnswer, ClaimRequest, Outcome, Report};
 use windlass_api::claim::{ClaimView, ClaimedView};
 
 use crate::http::app::App;

@@ -154,7 +154,7 @@ fn has_missed(schedule: &Schedule, from: Timestamp, now: Timestamp) -> bool {
         || refused.is_some_and(|refused| refused.at >= from)
 }
 
-/// Stores what was decided about alerts that nobody has changed meanwhile.
+/// Stores what was decided about alerts that have not changed meanwhile.
 pub(crate) fn put(tx: &mut WriteTx<'_>, found: &AlertChanges) -> Result<AlertReport, StoreError> {
     let mut report = AlertReport { messages: 0, has_more: found.has_more };
     for (before, decision) in &found.changes {

@@ -75,7 +75,7 @@ impl Capacity {
         if let Some(known) = self.places.get(&reason) {
             return Ok(*known);
         }
-        let stored: Option<Bucket> = tx.tally(&key)?;
+        let stored: Option<Bucket> = tx.usage(&key)?;
         let full = || Bucket::full(rate, tx.now);
         let bucket = stored.map_or_else(full, |bucket| bucket.at(tx.now).under(rate));
         Ok(self.add(reason, Slot { left: bucket.tokens(), taken: 0, bucket: Some((key, bucket)) }))
@@ -102,7 +102,7 @@ impl Capacity {
         if let Some(known) = self.overdrawn.get(tenant) {
             return Ok(*known);
         }
-        let spent: Option<BudgetUsage> = tx.tally(&budget::spent_key(tenant))?;
+        let spent: Option<BudgetUsage> = tx.usage(&budget::spent_key(tenant))?;
         let until = budget::overdrawn(settings, spent.as_ref(), tx.now).map(|over| over.until);
         self.overdrawn.insert(tenant.clone(), until);
         Ok(until)
@@ -140,7 +140,7 @@ impl Capacity {
     pub(super) fn write_back(self, tx: &mut WriteTx<'_>) -> Option<Timestamp> {
         for slot in self.slots {
             if let Some((key, bucket)) = slot.bucket.filter(|_| slot.taken > 0) {
-                tx.put_tally(key, Some(&bucket.without(slot.taken)));
+                tx.put_usage(key, Some(&bucket.without(slot.taken)));
             }
         }
         self.throttled_until

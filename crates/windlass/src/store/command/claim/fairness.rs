@@ -42,7 +42,7 @@ fn turns_key(queue: &QueueName) -> String {
 
 impl FairQueue {
     pub(super) fn new(tx: &mut WriteTx<'_>, queue: QueueName) -> Result<FairQueue, StoreError> {
-        let turns = tx.tally(&turns_key(&queue))?.unwrap_or_default();
+        let turns = tx.usage(&turns_key(&queue))?.unwrap_or_default();
         Ok(FairQueue { queue, turns, is_changed: false, heads: BTreeMap::new(), all: LaneHeads::new() })
     }
 
@@ -124,7 +124,7 @@ impl FairQueue {
     /// Stores the last turns.
     pub(super) fn write_back(self, tx: &mut WriteTx<'_>) {
         if self.is_changed {
-            tx.put_tally(turns_key(&self.queue), Some(&self.turns));
+            tx.put_usage(turns_key(&self.queue), Some(&self.turns));
         }
     }
 }

@@ -23,13 +23,13 @@ impl WriteTx<'_> {
         cause: &RecordActor,
     ) -> EngineResult<Result<bool, InvalidTransition>> {
         let mut todo = Consequences::default();
-        let result = self.step(seq, event, cause, &mut todo)?;
-        self.drain(todo)?;
+        let result = self.apply_collecting(seq, event, cause, &mut todo)?;
+        self.process(todo)?;
         Ok(result)
     }
 
     /// Applies an event to a job; consequences are added to `todo`.
-    pub(in crate::store::command) fn step(
+    pub(in crate::store::command) fn apply_collecting(
         &mut self,
         seq: Seq,
         event: &JobEvent,
@@ -53,7 +53,7 @@ impl WriteTx<'_> {
         if let Some(outcome) = change.attempt
             && after.completed_by.is_none()
         {
-            self.keep_attempt(&before, &after, outcome);
+            self.store_attempt(&before, &after, outcome);
         }
         // The worker does not know yet: the attempt was not ended by its own report.
         if change.attempt.is_some() && cause.kind != "worker" {
@@ -84,7 +84,7 @@ impl WriteTx<'_> {
         Ok(Ok(true))
     }
 
-    fn keep_attempt(&mut self, before: &JobRecord, after: &JobRecord, outcome: AttemptOutcome) {
+    fn store_attempt(&mut self, before: &JobRecord, after: &JobRecord, outcome: AttemptOutcome) {
         let error = after.details.error.as_ref().filter(|error| error.attempt == before.attempt).cloned();
         let record = AttemptRecord {
             worker: before.lease.map(|lease| lease.worker),
@@ -114,10 +114,10 @@ impl WriteTx<'_> {
             todo.add(self.now, job.depth, Task::Dependents { job: seq, after: None, last: Seq(next - 1) });
         }
         if let Some(parent) = job.parent {
-            self.tell_parent(parent, job.state == JobState::Completed, todo)?;
+            self.child_ended_in(parent, job.state == JobState::Completed, todo)?;
         }
         if job.has.children && job.state == JobState::Cancelled {
-            self.children_go(&job, None, "its parent was cancelled", todo);
+            self.cancel_children_later(&job, None, "its parent was cancelled", todo);
         }
         if job.has.callback && !job.lane.is_internal() {
             self.call_back(&job)?;
@@ -147,7 +147,7 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    fn tell_parent(
+    fn child_ended_in(
         &mut self,
         parent: Parent,
         is_completed: bool,
@@ -168,7 +168,7 @@ impl WriteTx<'_> {
         let Some(group) = group else { return Ok(()) };
         let mut todo = Consequences::default();
         self.group_decided(parent, number, &group, &mut todo)?;
-        self.drain(todo)?;
+        self.process(todo)?;
         Ok(())
     }
 
@@ -182,19 +182,25 @@ impl WriteTx<'_> {
     ) -> EngineResult<()> {
         let Some(job) = self.job(parent)?.cloned() else { return Ok(()) };
         if job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(number)) {
-            let _refused = self.step(parent, &JobEvent::Wake, &RecordActor::system(), todo)?;
+            let _refused = self.apply_collecting(parent, &JobEvent::Wake, &RecordActor::system(), todo)?;
         }
         if group.open > 0 && group.strategy != GroupStrategy::CollectAll {
             let reason = match group.decided {
                 Some(GroupDecision::Badly) => "its group cannot succeed any more",
                 _ => "its group has succeeded without it",
             };
-            self.children_go(&job, Some(number), reason, todo);
+            self.cancel_children_later(&job, Some(number), reason, todo);
         }
         Ok(())
     }
 
-    fn children_go(&self, parent: &JobRecord, group: Option<u64>, reason: &str, todo: &mut Consequences) {
+    fn cancel_children_later(
+        &self,
+        parent: &JobRecord,
+        group: Option<u64>,
+        reason: &str,
+        todo: &mut Consequences,
+    ) {
         let (reason, after) = (reason.to_owned(), None);
         let task = Task::Children { parent: parent.seq, id: parent.id, group, reason, after };
         todo.add(self.now, parent.depth, task);

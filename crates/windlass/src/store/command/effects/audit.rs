@@ -9,8 +9,8 @@ use crate::job::{
     JobEvent, JobRecord, JobState, JobType, QueueName, SuspendMode, Suspension, Tenant, TraceId, WorkerId,
 };
 use crate::key::KeyId;
+use crate::settings::TypeSettings;
 use crate::store::caller::Caller;
-use crate::store::documents::config::TypeSettings;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The actor of a change, and the reason.

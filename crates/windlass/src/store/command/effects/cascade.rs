@@ -73,9 +73,12 @@ impl Consequences {
 
 impl WriteTx<'_> {
     /// Processes consequences as far as the budget allows, and stores the rest.
-    pub(in crate::store::command) fn drain(&mut self, mut todo: Consequences) -> EngineResult<Consequences> {
+    pub(in crate::store::command) fn process(
+        &mut self,
+        mut todo: Consequences,
+    ) -> EngineResult<Consequences> {
         loop {
-            self.apply_consequences(&mut todo)?;
+            self.process_direct(&mut todo)?;
             if self.budgets[todo.source as usize].left() == 0 {
                 break;
             }
@@ -93,7 +96,7 @@ impl WriteTx<'_> {
     }
 
     /// Handles the jobs that ended and the jobs that are next for a freed key.
-    fn apply_consequences(&mut self, todo: &mut Consequences) -> EngineResult<()> {
+    fn process_direct(&mut self, todo: &mut Consequences) -> EngineResult<()> {
         while let Some(seq) = todo.ended.pop_front() {
             self.ended(seq, todo)?;
         }
@@ -122,7 +125,7 @@ impl WriteTx<'_> {
     fn advance_cascade(&mut self, task: Task, todo: &mut Consequences) -> EngineResult<Rest> {
         match task {
             Task::Priority { job, after } => self.pass_on_priority(job, after, todo),
-            Task::Dependents { job, after, last } => self.tell_dependents(job, after, last, todo),
+            Task::Dependents { job, after, last } => self.satisfy_dependents(job, after, last, todo),
             Task::Children { parent, id, group, reason, after } => {
                 self.cancel_children((parent, id, group), reason, after, todo)
             }
@@ -137,7 +140,7 @@ impl WriteTx<'_> {
     }
 
     /// Applies an event to a job of a cascade.
-    fn step_in_cascade(
+    fn apply_in_cascade(
         &mut self,
         job: &JobRecord,
         event: &JobEvent,
@@ -146,10 +149,10 @@ impl WriteTx<'_> {
     ) -> EngineResult<()> {
         self.budgets[todo.source as usize].change(job);
         // Jobs that have moved on (cancelled, or satisfied by another dependency) ignore the event.
-        let is_changed = self.step(job.seq, event, cause, todo)?.unwrap_or(false);
+        let is_changed = self.apply_collecting(job.seq, event, cause, todo)?.unwrap_or(false);
         todo.changed += usize::from(is_changed);
         // Apply now, so that direct consequences count before the budget is checked again.
-        self.apply_consequences(todo)
+        self.process_direct(todo)
     }
 
     fn edges_after(
@@ -166,7 +169,7 @@ impl WriteTx<'_> {
         Ok((edges, has_more))
     }
 
-    fn tell_dependents(
+    fn satisfy_dependents(
         &mut self,
         job: Seq,
         mut after: Option<(Seq, Need)>,
@@ -187,7 +190,7 @@ impl WriteTx<'_> {
             self.inherit(edge.dependent, ended.effective_priority())?;
             if let Some(dependent) = self.job(edge.dependent)?.cloned() {
                 let event = JobEvent::DependencyEnded { need: edge.need, state: ended.state };
-                self.step_in_cascade(&dependent, &event, &RecordActor::system(), todo)?;
+                self.apply_in_cascade(&dependent, &event, &RecordActor::system(), todo)?;
             }
         }
         Ok(has_more.then_some(Task::Dependents { job, after, last }))
@@ -226,7 +229,7 @@ impl WriteTx<'_> {
                 is_child && !job.state.is_final()
             };
             if let Some(child) = self.job(seq)?.filter(is_meant).cloned() {
-                self.step_in_cascade(&child, &event, &RecordActor::system(), todo)?;
+                self.apply_in_cascade(&child, &event, &RecordActor::system(), todo)?;
             }
         }
         let after = page.next;
@@ -251,7 +254,7 @@ impl WriteTx<'_> {
     pub(crate) fn cascade(&mut self, depth: u32, task: Task) -> EngineResult<usize> {
         let mut todo = Consequences::default();
         todo.add(self.now, depth, task);
-        Ok(self.drain(todo)?.changed)
+        Ok(self.process(todo)?.changed)
     }
 
     /// Continues the cascades that earlier commits left, with up to so many jobs; returns whether there is more.
@@ -269,7 +272,7 @@ impl WriteTx<'_> {
         let has_unread = stored.len() == max;
         let source = Source::EarlierCommits;
         let todo = Consequences { stored: stored.into(), has_unread, source, ..Consequences::default() };
-        let todo = self.drain(todo)?;
+        let todo = self.process(todo)?;
         Ok(todo.has_unread || !todo.stored.is_empty())
     }
 }

@@ -91,7 +91,7 @@ impl WriteTx<'_> {
         rate: Rate,
     ) -> Result<KeyBucket, StoreError> {
         let now = self.now;
-        let stored: Option<KeyBucket> = self.tally(&key_bucket_key(queue, key))?;
+        let stored: Option<KeyBucket> = self.usage(&key_bucket_key(queue, key))?;
         Ok(stored.map_or_else(
             || KeyBucket { bucket: Bucket::full(rate, now), has_waiting: false, timer_at: None },
             |stored| KeyBucket { bucket: stored.bucket.at(now).under(rate), ..stored },
@@ -124,14 +124,14 @@ impl WriteTx<'_> {
             kept.timer_at = None;
         }
         if is_over {
-            self.put_tally::<KeyBucket>(key_bucket_key(queue, key), None);
+            self.put_usage::<KeyBucket>(key_bucket_key(queue, key), None);
             return Ok(());
         }
         if kept.timer_at.is_none() {
             kept.timer_at = Some(next);
             self.put_timer(&timer, next, b"null")?;
         }
-        self.put_tally(key_bucket_key(queue, key), Some(&kept));
+        self.put_usage(key_bucket_key(queue, key), Some(&kept));
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl WriteTx<'_> {
 
     fn token_due(&mut self, queue: &QueueName, key: ConcurrencyKey) -> Result<(), StoreError> {
         let now = self.now;
-        let Some(stored) = self.tally::<KeyBucket>(&key_bucket_key(queue, key))? else { return Ok(()) };
+        let Some(stored) = self.usage::<KeyBucket>(&key_bucket_key(queue, key))? else { return Ok(()) };
         let mut kept = KeyBucket { bucket: stored.bucket.at(now), timer_at: None, ..stored };
         let running = self.running_with(key)?;
         let mut given = 0;

@@ -194,9 +194,10 @@ impl WriteTx<'_> {
                     edge.dependency.0
                 )));
             };
-            let is_told = dependency.state.is_final() && !cascade::covers(self.reader()?, &dependency, edge)?;
+            let is_applied =
+                dependency.state.is_final() && !cascade::covers(self.reader()?, &dependency, edge)?;
             any_kept |= edge.need == Need::AfterAny;
-            match (edge.need, is_told, dependency.state) {
+            match (edge.need, is_applied, dependency.state) {
                 (Need::After, true, JobState::Completed) | (Need::AfterAny, false, _) => {}
                 (Need::After, true, state) => failed = failed.or(Some(state)),
                 (Need::After, false, _) => open += 1,
@@ -211,7 +212,7 @@ impl WriteTx<'_> {
         let is_linked = !missing.is_empty();
         self.link_again(missing)?;
         if let Some(state) = failed {
-            return self.tell_end(seq, Need::After, state);
+            return self.apply_dependency_end(seq, Need::After, state);
         }
         // The last step is a transition: it decides the job's state.
         let is_last = job.state == JobState::Pending && open == 0 && job.after_unmet > 0;
@@ -220,17 +221,18 @@ impl WriteTx<'_> {
         if is_counted {
             self.put(numbers);
         }
-        let mut is_told = false;
+        let mut is_applied = false;
         if is_last {
-            is_told |= self.tell_end(seq, Need::After, JobState::Completed)? == RepairResult::Done;
+            is_applied |=
+                self.apply_dependency_end(seq, Need::After, JobState::Completed)? == RepairResult::Done;
         }
         if let Some(state) = any_ended.filter(|_| job.any_unmet && waits) {
-            is_told |= self.tell_end(seq, Need::AfterAny, state)? == RepairResult::Done;
+            is_applied |= self.apply_dependency_end(seq, Need::AfterAny, state)? == RepairResult::Done;
         }
-        Ok(done_if(is_linked || is_counted || is_told))
+        Ok(done_if(is_linked || is_counted || is_applied))
     }
 
-    fn tell_end(&mut self, seq: Seq, need: Need, state: JobState) -> Outcome {
+    fn apply_dependency_end(&mut self, seq: Seq, need: Need, state: JobState) -> Outcome {
         let event = JobEvent::DependencyEnded { need, state };
         match self.apply(seq, &event, &RecordActor::system())? {
             Ok(is_changed) => Ok(done_if(is_changed)),

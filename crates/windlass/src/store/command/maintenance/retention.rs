@@ -30,7 +30,7 @@ pub(crate) fn seed(tx: &mut WriteTx<'_>) -> Result<Retention, StoreError> {
     let retention = stored.or(tx.env.options.retention());
     if stored != retention {
         keep(tx, retention)?;
-        // The defaults are not a choice of anybody's: every store would begin with a record of them.
+        // The defaults are not a caller's choice: every store would begin with a record of them.
         if retention != StoreOptions::default().retention() {
             let context = json!({"retention": retention, "before": stored});
             let actor = RecordActor::system();
@@ -49,8 +49,7 @@ pub(crate) fn set(
     caller.require(Permission::Administer)?;
     let default = tx.env.options.retention();
     let before = tx.config()?.retention.or(default);
-    let mut changed = before;
-    patch.apply(&mut changed);
+    let changed = patch.applied_to(before);
     changed.check()?;
     let retention = changed.or(default);
     if retention == before {

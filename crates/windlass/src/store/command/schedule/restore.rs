@@ -12,8 +12,9 @@ use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::config::{encode, parse};
-use crate::store::documents::schedules::{DeletedSchedule, Schedule, ScheduleRef};
+use crate::store::documents::schedules::{DeletedSchedule, Schedule};
 use crate::store::documents::shares::has_room;
+use crate::store::documents::tenant_object::ScheduleRef;
 use crate::store::engine::{DocumentKind, DocumentRange, EngineResult};
 use crate::store::query::schedules::pick;
 use crate::store::tx::write_tx::WriteTx;
@@ -88,7 +89,7 @@ impl WriteTx<'_> {
     }
 
     /// Keeps a schedule that is being deleted, instead of an earlier one of its name and, if there are too many, of the
-    /// oldest of the tenant that has most: nobody can drop those of others by deleting their own.
+    /// oldest of the tenant that has most: no tenant can drop those of others by deleting their own.
     pub(super) fn keep_deleted(&mut self, schedule: Arc<Schedule>, caller: &Caller) -> EngineResult<()> {
         let found = self.db()?.documents(DocumentKind::DeletedSchedule)?;
         let mut kept: Vec<String> = found.into_iter().map(|document| document.key).collect();

@@ -84,7 +84,7 @@ impl Batch<'_> {
                 Some(_) => {}
                 None => {
                     let document = document(&self.lanes[index], debounce);
-                    tx.put_tally(document.clone(), Some(&Holder { seq: seqs[index] }));
+                    tx.put_usage(document.clone(), Some(&Holder { seq: seqs[index] }));
                     tx.watch_debounced(document, new.runs_at(tx.now))?;
                 }
             }
@@ -116,21 +116,21 @@ impl Batch<'_> {
 impl WriteTx<'_> {
     /// The job that has a debounce key and has not started. Applies due timers first.
     fn debounced(&mut self, document: &str) -> Result<Option<Seq>, StoreError> {
-        let Some(Holder { seq }) = self.tally(document)? else { return Ok(None) };
+        let Some(Holder { seq }) = self.usage(document)? else { return Ok(None) };
         self.apply_due_timers(seq)?;
         Ok(self.job(seq)?.filter(|job| has_not_started(job)).map(|job| job.seq))
     }
 
     /// Removes a debounce key whose job has started or no longer exists; returns when to check again otherwise.
     pub(crate) fn remove_debounced(&mut self, document: &str) -> Result<Option<Timestamp>, StoreError> {
-        let holder: Option<Holder> = self.tally(document)?;
+        let holder: Option<Holder> = self.usage(document)?;
         let job = match holder {
             Some(Holder { seq }) => self.job(seq)?.filter(|job| has_not_started(job)),
             None => return Ok(None),
         };
         let run_at = job.map(|job| job.run_at);
         if run_at.is_none() {
-            self.put_tally::<Holder>(document.to_owned(), None);
+            self.put_usage::<Holder>(document.to_owned(), None);
         }
         Ok(run_at)
     }

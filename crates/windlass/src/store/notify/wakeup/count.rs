@@ -1,5 +1,5 @@
 //! How many waiters a process has, and a notification of the first of them: other nodes announce their commits only to
-//! nodes where somebody waits.
+//! nodes with waiters.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,7 +31,10 @@ impl WaiterCount {
     }
 
     /// There is a first waiter.
-    #[cfg_attr(not(feature = "postgres"), allow(clippy::unused_self, reason = "only other nodes are told"))]
+    #[cfg_attr(
+        not(feature = "postgres"),
+        allow(clippy::unused_self, reason = "only other nodes are notified")
+    )]
     fn come(&self) {
         #[cfg(feature = "postgres")]
         self.first.notify_one();

@@ -8,6 +8,7 @@ use crate::clock::{ManualClock, Timestamp};
 use crate::entropy::Entropy;
 use crate::job::{JobType, NewJob, Payload, QueueName, WorkerId, WorkerVersion};
 use crate::limits;
+use crate::settings::{PauseMode, QueueSettings};
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::{ClaimRequest, ClaimedJob};
@@ -16,7 +17,6 @@ use crate::store::command::pause::{Pause, PauseTarget};
 use crate::store::command::settings::Settings;
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
-use crate::store::documents::config::{PauseMode, QueueSettings};
 use crate::store::environment::{Environment, StoreOptions};
 
 struct Fixture {

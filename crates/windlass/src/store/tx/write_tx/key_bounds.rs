@@ -12,7 +12,7 @@ const TENANTS_REMEMBERED_MAX: usize = 10_000;
 impl WriteTx<'_> {
     /// An upper bound of the number of concurrency keys that a tenant's open jobs have, pending changes included.
     pub(crate) fn keys_in_use_at_most(&mut self, tenant: &Tenant) -> EngineResult<u64> {
-        match self.cache.tallies.key_bounds.get(tenant) {
+        match self.cache.usage.key_bounds.get(tenant) {
             Some(bound) => Ok(*bound),
             None => self.keys_in_use(tenant),
         }
@@ -21,7 +21,7 @@ impl WriteTx<'_> {
     /// The exact number, which is the new bound.
     pub(crate) fn keys_in_use(&mut self, tenant: &Tenant) -> EngineResult<u64> {
         let in_use = self.db()?.keys_in_use(tenant)?;
-        let bounds = &mut self.cache.tallies.key_bounds;
+        let bounds = &mut self.cache.usage.key_bounds;
         if bounds.len() >= TENANTS_REMEMBERED_MAX {
             bounds.clear();
         }
@@ -41,7 +41,7 @@ impl WriteTx<'_> {
     /// Raises the bound by a new job. It is not lowered when the job is undone or ends: it stays a bound.
     pub(super) fn raise_key_bound(&mut self, job: &JobRecord) {
         if used_key(job).is_some()
-            && let Some(bound) = self.cache.tallies.key_bounds.get_mut(&job.lane.tenant)
+            && let Some(bound) = self.cache.usage.key_bounds.get_mut(&job.lane.tenant)
         {
             *bound += 1;
         }

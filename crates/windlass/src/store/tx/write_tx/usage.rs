@@ -17,23 +17,23 @@ const REMEMBERED_MAX: usize = 10_000;
 
 impl WriteTx<'_> {
     /// A usage document with pending changes.
-    pub(crate) fn tally<T: DeserializeOwned>(&mut self, key: &str) -> EngineResult<Option<T>> {
-        if !self.cache.tallies.documents.contains_key(key) {
+    pub(crate) fn usage<T: DeserializeOwned>(&mut self, key: &str) -> EngineResult<Option<T>> {
+        if !self.cache.usage.documents.contains_key(key) {
             let stored = self.document(DocumentKind::Bucket, key)?.map(|document| document.body);
-            self.cache.tallies.documents.insert(key.to_owned(), (stored, false));
+            self.cache.usage.documents.insert(key.to_owned(), (stored, false));
         }
-        let (body, _) = &self.cache.tallies.documents[key];
+        let (body, _) = &self.cache.usage.documents[key];
         body.as_deref().map(parse).transpose()
     }
 
     /// Changes or removes a usage document. This is not undone with its command: nothing may be refused after this.
-    pub(crate) fn put_tally<T: Serialize>(&mut self, key: String, value: Option<&T>) {
-        self.cache.tallies.documents.insert(key, (value.map(encode), true));
+    pub(crate) fn put_usage<T: Serialize>(&mut self, key: String, value: Option<&T>) {
+        self.cache.usage.documents.insert(key, (value.map(encode), true));
     }
 
     /// Writes all changed usage documents.
-    pub(super) fn write_tallies(&mut self) -> EngineResult<()> {
-        let documents = &mut self.cache.tallies.documents;
+    pub(super) fn write_usage(&mut self) -> EngineResult<()> {
+        let documents = &mut self.cache.usage.documents;
         for (key, (body, is_dirty)) in documents.iter_mut().filter(|(_, (_, is_dirty))| *is_dirty) {
             self.db.put_document(DocumentKind::Bucket, key, body.as_deref())?;
             *is_dirty = false;
@@ -67,7 +67,7 @@ impl WriteTx<'_> {
 
     /// The time before which no timer is due, if known.
     pub(crate) fn no_timer_before(&self) -> Option<Timestamp> {
-        self.cache.tallies.no_timer_before
+        self.cache.usage.no_timer_before
     }
 
     /// Whether other connections write too, so that caching is not worthwhile.
@@ -83,17 +83,17 @@ impl WriteTx<'_> {
 
     /// Whether it is known that no cascade is left.
     pub(crate) fn has_no_cascades(&self) -> bool {
-        self.cache.tallies.has_no_cascades
+        self.cache.usage.has_no_cascades
     }
 
     /// Records that no cascade is left.
     pub(crate) fn cache_no_cascades(&mut self) {
-        self.cache.tallies.has_no_cascades = !self.cache.is_shared;
+        self.cache.usage.has_no_cascades = !self.cache.is_shared;
     }
 
     /// Stores a cascade for a later commit, replacing one with the same key.
     pub(crate) fn keep_cascade(&mut self, cascade: Cascade) {
-        self.cache.tallies.has_no_cascades = false;
+        self.cache.usage.has_no_cascades = false;
         self.effects.has_cascades = true;
         self.pending.cascades.push(cascade);
     }
@@ -105,6 +105,6 @@ impl WriteTx<'_> {
 
     /// Records the time before which no timer is due.
     pub(crate) fn remember_no_timer_before(&mut self, at: Option<Timestamp>) {
-        self.cache.tallies.no_timer_before = at;
+        self.cache.usage.no_timer_before = at;
     }
 }

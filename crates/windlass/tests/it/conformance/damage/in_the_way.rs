@@ -7,14 +7,10 @@ use windlass::clock::ManualClock;
 use windlass::entropy::Entropy;
 use windlass::error::StoreError;
 use windlass::job::{JobId, JobState, NewJob};
-use windlass::store::Store;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::precondition::ActOptions;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions, TicketOptions};
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    ActOptions, ActionRequest, ClaimRequest, Environment, ListRequest, NewWorker, Store, StoreOptions,
+    SubmitOptions, TicketOptions,
+};
 use windlass::ticket::TicketKey;
 
 use super::file_of;

@@ -3,8 +3,7 @@
 use rusqlite::{Connection, params};
 use windlass::job::{Dependency, Failure, GroupStrategy, JobState, NewJob, ScheduleName};
 use windlass::schedule::ScheduleSpec;
-use windlass::store::command::children::NewGroup;
-use windlass::store::documents::schedules::NewSchedule;
+use windlass::store::{NewGroup, NewSchedule};
 
 use super::{add_job_data, broken, edited, place_of_state, rewrite, seq_of};
 use crate::fixture::{Fixture, On, lease_ref, new_job, secs};

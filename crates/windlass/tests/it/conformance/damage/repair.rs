@@ -10,14 +10,10 @@ use windlass::job::{
     Category, Dependency, Failure, GroupStrategy, JobMetadata, JobState, NewJob, ScheduleName,
 };
 use windlass::schedule::ScheduleSpec;
-use windlass::store::Store;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::schedules::NewSchedule;
 use windlass::store::engine::RecordQuery;
-use windlass::store::environment::{Environment, StoreOptions};
 use windlass::store::verify::{Remedy, RepairPlan, RepairResult};
+use windlass::store::{Environment, NewGroup, NewSchedule, Store, StoreOptions, SubmitOptions};
 
 use super::{add_job_data, broken, edited, file_of, place_of_unmet, rewrite, seq_of};
 use crate::fixture::{Fixture, On, lease_ref, new_job, secs};

@@ -2,13 +2,10 @@
 
 use windlass::audit::Seal;
 use windlass::job::JobState;
-use windlass::store::Store;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::environment::{StoreOptions, TicketOptions};
-use windlass::store::query::list::ListRequest;
 use windlass::store::verify::AuditCheck;
+use windlass::store::{
+    ActionRequest, ListRequest, Pause, PauseTarget, Store, StoreOptions, SubmitOptions, TicketOptions,
+};
 use windlass::ticket::{TicketKey, TicketPublicKey};
 
 use super::{edited, file_of};

@@ -4,13 +4,10 @@
 use windlass::clock::Timestamp;
 use windlass::error::{StoreError, SubmitError};
 use windlass::job::{Dependency, GroupStrategy, JobId, JobState, NewJob, RetryPolicy};
-use windlass::store::Store;
-use windlass::store::command::actions::ActionRequest;
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{
+    ActionRequest, Directive, Finish, HeartbeatItem, ListRequest, NewGroup, Outcome, Report, Store,
+    SubmitOptions,
+};
 
 use super::in_the_way::{after, claimed, options};
 use crate::fixture::{Fixture, On, lease_ref, new_job, secs};

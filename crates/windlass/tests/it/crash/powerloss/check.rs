@@ -11,10 +11,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::methods::restore::restore;
+use windlass::store::{Store, SubmitOptions, restore};
 
 use super::super::ledger::{Ack, Ledger, all_jobs, check_wholeness};
 use super::super::load::new_job;
@@ -243,7 +241,7 @@ impl Checker<'_> {
             self.ledger.check_one(store, ack).await;
         }
         if checked.is_none() {
-            check_wholeness(&all_jobs(store, windlass::store::filter::Filter::default()).await);
+            check_wholeness(&all_jobs(store, windlass::store::Filter::default()).await);
             verify(store, name).await;
         }
     }

@@ -7,9 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions};
-use windlass::store::methods::restore::restore;
+use windlass::store::{Environment, Store, StoreOptions, restore};
 
 use super::super::load::{Laborer, Submitter};
 use super::super::process::{Task, say};

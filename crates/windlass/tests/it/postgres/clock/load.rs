@@ -12,13 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::interval;
 use windlass::clock::Stopwatch;
 use windlass::job::JobState;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{
+    ClaimRequest, ClaimedJob, Directive, Finish, HeartbeatItem, NewWorker, Outcome, Report, Store,
+    SubmitOptions,
+};
 
 use super::super::fleet::{Counts, NODES};
 use super::{DAY, LONG, MINUTE, clocked, numbered, open};

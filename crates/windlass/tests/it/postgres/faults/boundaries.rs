@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use windlass::clock::{ManualClocks, Timestamp};
 use windlass::entropy::Entropy;
-use windlass::store::Store;
-use windlass::store::environment::{Environment, StoreOptions, Timing};
+use windlass::internal::Timing;
+use windlass::store::{Environment, Store, StoreOptions};
 
 use crate::fixture::START;
 use crate::fixture::observed::Reply;

@@ -5,12 +5,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use windlass::internal::Timing;
 use windlass::job::{JobId, WorkerId};
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::ClaimRequest;
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::Timing;
+use windlass::store::{ClaimRequest, Finish, NewWorker, Outcome, Report};
 
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::postgres::fleet::{Fleet, NODES};

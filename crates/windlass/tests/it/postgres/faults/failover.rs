@@ -8,11 +8,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use windlass::job::{JobId, JobState};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::worker::NewWorker;
+use windlass::store::{ClaimRequest, ClaimedJob, Finish, NewWorker, Outcome, Report, Store};
 
 use crate::fixture::cluster::Cluster;
 use crate::fixture::observed::agree;

@@ -7,10 +7,8 @@ use std::time::Duration;
 use windlass::clock::Stopwatch;
 use windlass::error::{StoreError, SubmitError};
 use windlass::limits;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::query::list::ListRequest;
+use windlass::store::{ListRequest, Store, SubmitOptions};
 
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::observed::agree;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use windlass::clock::Stopwatch;
 use windlass::error::OpenError;
-use windlass::store::Store;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{Store, StoreOptions};
 
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::fixture::observed::agree;

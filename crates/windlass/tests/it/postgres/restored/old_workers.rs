@@ -8,13 +8,10 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use windlass::error::WorkError;
 use windlass::job::{GroupStrategy, JobState, Progress, WorkerId};
-use windlass::store::Store;
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::NewGroup;
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Finish, Outcome, Report};
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
-use windlass::store::command::submit::SubmitOptions;
+use windlass::store::{
+    AttemptWrite, ClaimRequest, ClaimedJob, Directive, Finish, HeartbeatItem, LeaseRef, NewGroup, Outcome,
+    Report, Store, SubmitOptions,
+};
 
 use super::super::fleet::NODES;
 use super::super::{numbered, open, verify};

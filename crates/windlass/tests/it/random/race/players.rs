@@ -6,14 +6,10 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, yield_now};
 use windlass::error::ActError;
 use windlass::job::{Failure, JobId, Priority, SuspendMode, WorkerId};
-use windlass::store::Store;
-use windlass::store::command::actions::{ActionRequest, Suspend};
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Outcome, Park, Report};
-use windlass::store::command::heartbeat::HeartbeatItem;
-use windlass::store::command::pause::{Pause, PauseTarget};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::documents::config::PauseMode;
+use windlass::store::{
+    ActionRequest, ClaimRequest, ClaimedJob, HeartbeatItem, Outcome, Park, Pause, PauseMode, PauseTarget,
+    Report, Store, SubmitOptions, Suspend,
+};
 
 use super::super::rng::Dice;
 use super::Arena;

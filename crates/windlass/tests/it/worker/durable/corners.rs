@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, Failure, GroupStrategy, JobState};
-use windlass::store::documents::config::PauseMode;
+use windlass::store::PauseMode;
 use windlass::testing::TestClient;
 use windlass::worker::Worker;
 

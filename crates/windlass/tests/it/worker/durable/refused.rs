@@ -10,11 +10,10 @@ use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::error::StoreError;
 use windlass::handler::State;
-use windlass::store::Store;
 use windlass::store::caller::Caller;
 use windlass::store::engine::{Engine, ReadTask, WriteTask};
 use windlass::store::engines::memory::MemoryEngine;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{Environment, Store, StoreOptions};
 use windlass::worker::Worker;
 
 use crate::fixture::{START, secs};

@@ -15,15 +15,11 @@ use windlass::client::JobBuilder;
 use windlass::clock::{ManualClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::job::{Failure, GroupStrategy, JobId, JobRecord, JobState, JobType, NewJob, Payload, Wait};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::command::attempt_writes::{AttemptWrite, LeaseRef};
-use windlass::store::command::children::{NewGroup, SpawnOptions};
-use windlass::store::command::claim::{ClaimRequest, ClaimedJob};
-use windlass::store::command::finish::{Outcome, Report};
-use windlass::store::command::submit::SubmitOptions;
-use windlass::store::command::worker::NewWorker;
-use windlass::store::environment::{Environment, StoreOptions};
+use windlass::store::{
+    AttemptWrite, ClaimRequest, ClaimedJob, Environment, LeaseRef, NewGroup, NewWorker, Outcome, Report,
+    SpawnOptions, Store, StoreOptions, SubmitOptions,
+};
 use windlass::worker::Worker;
 use windlass::{Client, Cx, Job};
 

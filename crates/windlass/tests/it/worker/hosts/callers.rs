@@ -2,8 +2,8 @@
 
 use windlass::error::ActError;
 use windlass::job::JobState;
+use windlass::store::Pause;
 use windlass::store::caller::{Caller, Role};
-use windlass::store::command::pause::Pause;
 use windlass::testing::TestClient;
 
 use crate::fixture::{secs, tenant};

@@ -12,7 +12,7 @@ use windlass::client::{Client, Handle, JobBuilder};
 use windlass::context::Cx;
 use windlass::handler::State as Given;
 use windlass::job::{AttemptOutcome, JobId, JobState};
-use windlass::store::documents::config::PauseMode;
+use windlass::store::PauseMode;
 use windlass::worker::{Worker, WorkerControl};
 
 use crate::fixture::On;

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use windlass::context::Cx;
 use windlass::handler::State;
 use windlass::job::AttemptOutcome;
-use windlass::store::command::heartbeat::{Directive, HeartbeatItem};
+use windlass::store::{Directive, HeartbeatItem};
 
 use crate::fixture::{Fixture, On, secs};
 use crate::worker::harness::{Bench, EventSender, PROMPTLY, Started, events, within};

@@ -11,10 +11,8 @@ use windlass::context::Cx;
 use windlass::entropy::Entropy;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, GroupStrategy, JobState, RetryPolicy};
-use windlass::store::Store;
 use windlass::store::caller::Caller;
-use windlass::store::documents::config::PauseMode;
-use windlass::store::environment::StoreOptions;
+use windlass::store::{PauseMode, Store, StoreOptions};
 use windlass::worker::Worker;
 
 use crate::fixture::{On, secs};

@@ -8,13 +8,13 @@ use crate::entropy::Entropy;
 use crate::error::WorkError;
 use crate::job::{JobType, NewJob, Payload, Priority, QueueName, Tenant, WorkerId};
 use crate::limits;
+use crate::settings::QueueSettings;
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::claim::ClaimRequest;
 use crate::store::command::settings::Settings;
 use crate::store::command::submit::SubmitOptions;
 use crate::store::command::worker::NewWorker;
-use crate::store::documents::config::QueueSettings;
 use crate::store::environment::{Environment, StoreOptions};
 use crate::store::tx::request::Kind;
 

@@ -34,7 +34,7 @@ impl WriteTx<'_> {
                 LeaseEnd::Crash => JobEvent::LeaseExpired { random, is_crash: true },
                 LeaseEnd::Gap => JobEvent::LeaseExpired { random, is_crash: false },
             };
-            self.step_in_cascade(&job, &event, &cause, todo)?;
+            self.apply_in_cascade(&job, &event, &cause, todo)?;
         }
         self.call_trace = call_trace;
         let after = page.next;

@@ -48,7 +48,7 @@ impl WriteTx<'_> {
             after = Some(seq);
             let running = self.job(seq)?.filter(|job: &&JobRecord| job.state == JobState::Running).cloned();
             if let Some(job) = running {
-                self.step_in_cascade(&job, &event, &cause, todo)?;
+                self.apply_in_cascade(&job, &event, &cause, todo)?;
             }
         }
         self.call_trace = call_trace;
