@@ -174,12 +174,6 @@ pub const EXPIRED_PAUSES_PER_COMMIT: usize = 200;
 pub const BUSY_JOBS_SCAN_MAX: usize = 5_000;
 /// Signals stored for a job that does not wait for them yet.
 pub const SIGNALS_KEPT_MAX: usize = 1_000;
-/// Steps listed in an error message: enough to see the mistake.
-pub const STEPS_NAMED_MAX: usize = 20;
-/// Checkpoints of one job; a job with more steps than this should be several jobs.
-pub const CHECKPOINTS_MAX: usize = 10_000;
-/// Bytes of all checkpoints of one job: a claim returns them together. Larger data belongs in file storage.
-pub const CHECKPOINTS_BYTES_MAX: usize = 64 << 20;
 /// How often maintenance commits on an idle store while workers send heartbeats: half of the time after which a store
 /// without commits counts as not served.
 pub const SERVICE_SHOWN_EVERY: Duration = Duration::from_secs(5);
@@ -436,18 +430,6 @@ pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);
 pub const HANDLER_DROP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a worker that shuts down tries to report its outcomes.
 pub const SHUTDOWN_REPORT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a step that comes early waits for the steps that an earlier attempt saved before it, while its handler is
-/// busy. A replay reaches a saved step as soon as the steps before it allow; after this time the difference is
-/// attributed to scheduling, and the step runs.
-pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long a new step that comes early waits for the steps that an earlier attempt saved before it, if nothing in its
-/// handler can continue but a copy of its context exists, which may be in a task that is about to call them. Most tasks
-/// that call steps do so sooner; after this time the difference is attributed to scheduling, and the step runs.
-pub const STEP_COPY_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long a step that an earlier attempt dropped waits for the call that the handler preferred, in addition to twice
-/// the time it took then: enough for a slow response. After this time that call is assumed not to come again, and the
-/// step runs.
-pub const DROPPED_STEP_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long a job that wants to park waits for the rest of its handler, other than steps: enough for a short piece of
 /// work, and no slot is held for a handler that only listens.
 pub const PARK_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -387,7 +387,7 @@ impl Worker {
 /// Concurrency of the default queue.
 const CONCURRENCY_DEFAULT: usize = 10;
 
-/// Locked for reading by every task that holds a handler's future. The lock is free for writing once all are dropped.
+/// Locked for reading by every task that holds a handler's future: a task that can write knows that all are dropped.
 pub(crate) type HandlersAlive = Arc<RwLock<()>>;
 
 /// State shared by the tasks of a running worker.

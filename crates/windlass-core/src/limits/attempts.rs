@@ -1,4 +1,4 @@
-//! Limits on what a running attempt writes.
+//! Limits on what a running attempt writes, and on how long its steps wait.
 
 use std::time::Duration;
 
@@ -40,3 +40,21 @@ pub const PROGRESS_MESSAGE_CHARS_MAX: usize = 1024;
 pub const FOLLOW_UPS_MAX: usize = 100;
 /// Time until the end of a sleep or a wait that runs beside other work, and could not be saved, is written again.
 pub const DEFERRED_WRITE_AGAIN: Duration = Duration::from_millis(200);
+/// Steps listed in an error message: enough to see the mistake.
+pub const STEPS_NAMED_MAX: usize = 20;
+/// Checkpoints of one job; a job with more steps than this should be several jobs.
+pub const CHECKPOINTS_MAX: usize = 10_000;
+/// Bytes of all checkpoints of one job: a claim returns them together. Larger data belongs in file storage.
+pub const CHECKPOINTS_BYTES_MAX: usize = 64 << 20;
+/// How long a step that comes early waits for the steps that an earlier attempt saved before it, while its handler is
+/// busy. A replay reaches a saved step as soon as the steps before it allow; after this time the difference is
+/// attributed to scheduling, and the step runs.
+pub const STEP_TURN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a new step that comes early waits for the steps that an earlier attempt saved before it, if nothing in its
+/// handler can continue but a copy of its context exists, which may be in a task that is about to call them. Most tasks
+/// that call steps do so sooner; after this time the difference is attributed to scheduling, and the step runs.
+pub const STEP_COPY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a step that an earlier attempt dropped waits for the call that the handler preferred, in addition to twice
+/// the time it took then: enough for a slow response. After this time that call is assumed not to come again, and the
+/// step runs.
+pub const DROPPED_STEP_WAIT_MAX: Duration = Duration::from_secs(10);
