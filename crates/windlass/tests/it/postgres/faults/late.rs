@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use windlass::clock::Stopwatch;
 use windlass::error::{StoreError, SubmitError};
+use windlass::internal::Timing;
 use windlass::limits;
 use windlass::store::caller::Caller;
-use windlass::internal::Timing;
 use windlass::store::{ListRequest, Store, SubmitOptions};
 
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
