@@ -1,6 +1,7 @@
-"""A copy of the tree in which changes of the code are switched on by name, for `scripts/planted`: one build
+"""A copy of the tree in which changes of the code are switched on by name, for `scripts/planted` and `scripts/mutants`: one build
 holds them all. Each function that a change touches gets a second body, which runs if WINDLASS_PLANTED names the change. Changes
-outside of functions, in constant functions and in those that return `impl Trait` cannot be switched."""
+outside of functions, in constant functions and in those that return `impl Trait` cannot be switched. Where WINDLASS_PLANTED_REACHED
+names a file, each process writes the names of the changes there whose functions it calls."""
 
 import difflib
 import json
@@ -10,18 +11,25 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WORK = ROOT / "target" / "planted"
-TREE = WORK / "tree"
 FUNCTION = re.compile(r"( *)(?:pub(?:\([^)]*\))? )?(?:async |unsafe )*fn \w")
 SWITCH = """if {{
-static IS_PLANTED: ::std::sync::LazyLock<bool> =
-    ::std::sync::LazyLock::new(|| ::std::env::var_os("WINDLASS_PLANTED").is_some_and(|name| name == "{name}"));
+static IS_PLANTED: ::std::sync::LazyLock<bool> = ::std::sync::LazyLock::new(|| {{
+    if let Some(file) = ::std::env::var_os("WINDLASS_PLANTED_REACHED") {{
+        use ::std::io::Write as _;
+        let file = ::std::fs::OpenOptions::new().append(true).open(file);
+        file.and_then(|mut file| file.write_all(b"{name}\\n")).expect("the file is there");
+    }}
+    ::std::env::var_os("WINDLASS_PLANTED").is_some_and(|name| name == "{name}")
+}});
 *IS_PLANTED
 }} {{
+// Planted: {name}
 {changed}
+// Until: {name}
 }} else {{
 {body}
 }}"""
@@ -86,63 +94,98 @@ def plant(changes: dict[str, dict[str, str]]) -> tuple[dict[str, str], list[str]
     return files, others
 
 
-def copy_tree(changed: dict[str, str]) -> None:
-    """Writes only files that differ, so that cargo builds no more than it must."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = set(subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0"))
-    for old in [path for path in TREE.rglob("*") if path.is_file()]:
-        if str(old.relative_to(TREE)) not in names:
-            old.unlink()
-    for name in sorted(names - {""}):
-        source, target = ROOT / name, TREE / name
-        if not source.is_file():
-            continue
-        content = changed[name].encode() if name in changed else source.read_bytes()
-        if target.is_file() and target.read_bytes() == content:
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-        target.chmod(source.stat().st_mode)
+def planted_at(text: str, line: int) -> str | None:
+    """The change in whose body this line is, counted from 1."""
+    open_ones: list[str] = []
+    for before in text.split("\n")[:line]:
+        if before.startswith("// Planted: "):
+            open_ones.append(before.removeprefix("// Planted: "))
+        elif before.startswith("// Until: "):
+            open_ones.pop()
+    return open_ones[-1] if open_ones else None
 
 
-def cargo(*arguments: str) -> tuple[bool, list[dict]]:
-    """Runs cargo in the copy; returns whether it succeeded, and its messages."""
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(WORK / "build"), "CARGO_INCREMENTAL": "1"}
-    command = ["cargo", *arguments, "--message-format=json-render-diagnostics"]
-    ran = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE, text=True, check=False)
-    return ran.returncode == 0, [json.loads(line) for line in ran.stdout.splitlines()]
+class Copy:
+    """A copy of the tree with its own build, in a folder of `target/` that the next run finds again."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = ROOT / "target" / name
+        self.tree = self.folder / "tree"
+
+    def write(self, changed: dict[str, str]) -> None:
+        """Writes only files that differ, so that cargo builds no more than it must."""
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = set(subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0"))
+        for old in [path for path in self.tree.rglob("*") if path.is_file()]:
+            if str(old.relative_to(self.tree)) not in names:
+                old.unlink()
+        for name in sorted(names - {""}):
+            source, target = ROOT / name, self.tree / name
+            if not source.is_file():
+                continue
+            content = changed[name].encode() if name in changed else source.read_bytes()
+            if target.is_file() and target.read_bytes() == content:
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            target.chmod(source.stat().st_mode)
+
+    def cargo(self, *arguments: str, messages: str = "json-render-diagnostics") -> tuple[bool, list[dict]]:
+        """Runs cargo in the copy; returns whether it succeeded, and its messages."""
+        environment = {**os.environ, "CARGO_TARGET_DIR": str(self.folder / "build"), "CARGO_INCREMENTAL": "1"}
+        command = ["cargo", *arguments, f"--message-format={messages}"]
+        ran = subprocess.run(command, cwd=self.tree, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+        return ran.returncode == 0, [json.loads(line) for line in ran.stdout.splitlines()]
+
+    def tests(self, target: str, *names: str) -> "Tests":
+        """Builds the tests of a target, such as `-p windlass-core --lib`."""
+        is_built, messages = self.cargo("test", *target.split(), "--no-run")
+        if not is_built:
+            sys.exit(f"{target}: it does not build")
+        return Tests(messages, names)
 
 
 class Tests:
-    """The tests of a target with a text in their names, such as `-p windlass-core --lib job::`."""
+    """The tests of a built target that have one of these texts in their names."""
 
-    def __init__(self, suite: str) -> None:
-        target, self.name = suite.rsplit(" ", 1)
-        is_built, messages = cargo("test", *target.split(), "--no-run")
-        if not is_built:
-            sys.exit(f"{target}: it does not build")
+    def __init__(self, messages: list[dict], names: tuple[str, ...]) -> None:
         test = next(one for one in messages if one.get("executable") and one["profile"]["test"])
         self.program, self.folder = test["executable"], pathlib.Path(test["manifest_path"]).parent
+        self.names = names
 
-    def run(self, planted: str, limit: float) -> tuple[str | None, float]:
-        """The first test that fails, if one does, and how long all took."""
+    def run(self, planted: str, limit: float, *, only_first: bool = False, reached: str = "") -> tuple[str | None, float]:
+        """The first test that fails, if one does, and how long all took, or those until then."""
         environment = {**os.environ, "WINDLASS_PLANTED": planted}
+        if reached:
+            environment["WINDLASS_PLANTED_REACHED"] = reached
         began = time.monotonic()
-        output = subprocess.PIPE
         test = subprocess.Popen(
-            [self.program, self.name], cwd=self.folder, env=environment, stdout=output, stderr=subprocess.STDOUT,
-            text=True, start_new_session=True,
+            [self.program, *self.names], cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
-        try:
-            said, _ = test.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
+        is_late = threading.Event()
+
+        def stop() -> None:
+            is_late.set()
             os.killpg(test.pid, signal.SIGKILL)
-            test.wait()
-            return "the time limit", time.monotonic() - began
+
+        timer = threading.Timer(limit, stop)
+        timer.start()
+        said, failed = [], []
+        for line in test.stdout:
+            said.append(line)
+            failed += re.findall(r"^test (\S+).* \.\.\. FAILED$", line)
+            if failed and only_first:
+                os.killpg(test.pid, signal.SIGKILL)
+                break
+        test.wait()
+        timer.cancel()
         took = time.monotonic() - began
-        (WORK / "last-output").write_text(said)
+        if failed:
+            more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+            return f"`{failed[0]}`{more}", took
+        if is_late.is_set():
+            return "the time limit", took
         if test.returncode == 0:
-            return (None if re.search(r"ok\. [1-9]", said) else "no test has this name"), took
-        failed = re.findall(r"^---- (.*) stdout ----$", said, re.MULTILINE)
-        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        return (f"`{failed[0]}`{more}" if failed else "an abort"), took
+            return (None if re.search(r"ok\. [1-9]", "".join(said)) else "no test has this name"), took
+        return "an abort", took

@@ -284,9 +284,11 @@ async fn a_body_that_never_ends_is_refused() {
     slow.write_all(head.as_bytes()).await.unwrap();
     assert_eq!(t.get("/jobs").await.status, 200);
     tokio::time::pause();
+    let began = tokio::time::Instant::now();
     let mut answer = [0; 12];
     slow.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 408");
+    assert!(began.elapsed() < 2 * limits::BODY_TIME_MAX, "{:?}", began.elapsed());
 }
 
 /// Starts a request that waits, and stops the server while it does; gives its answer.

@@ -315,4 +315,22 @@ mod tests {
         let said = found.all().unwrap_err().to_string();
         assert_eq!(said, "child 1 was deleted before its result was read");
     }
+
+    fn ended<T>(state: JobState) -> Result<T, ChildError> {
+        let id = JobId::new(Timestamp::from_millis(1000), state as u128);
+        Err(ChildError::NotCompleted { id, state, error: None })
+    }
+
+    /// Model: child-groups. Also if children that were cancelled for it, or have not ended, come first.
+    #[test]
+    fn the_child_that_failed_explains_the_failure() {
+        let others = [JobState::Cancelled, JobState::Running, JobState::Pending];
+        for failed in [JobState::Failed, JobState::DeadLetter] {
+            let states = others.into_iter().chain([failed, JobState::Cancelled]);
+            let results: Vec<Result<u8, _>> = states.map(ended).collect();
+            assert_eq!(Children { is_well: false, results }.all(), ended(failed));
+        }
+        let results: Vec<Result<u8, _>> = others.into_iter().map(ended).collect();
+        assert_eq!(Children { is_well: false, results }.all(), ended(JobState::Cancelled));
+    }
 }

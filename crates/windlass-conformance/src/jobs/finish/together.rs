@@ -20,6 +20,8 @@ tests!(
     a_follow_up_may_depend_on_the_job_that_submits_it,
     a_refused_follow_up_leaves_the_job_running_and_the_other_reports_alone,
     only_a_completion_submits_and_only_so_many,
+    an_outcome_that_is_refused_writes_nothing_of_what_came_with_it,
+    a_job_waits_for_only_so_many_things,
     follow_ups_belong_to_the_tenant_of_their_job_and_need_the_permission_to_submit,
     a_group_is_spawned_together_with_checkpoints,
 );
@@ -180,12 +182,41 @@ async fn only_a_completion_submits_and_only_so_many(t: &Fixture) {
     let refused = t.store.finish(&t.me, worker, reports).await.unwrap_err();
     let too_many = |problem: &FieldProblem| matches!(problem, FieldProblem::TooLong { .. });
     assert!(matches!(&refused, WorkError::Invalid(found) if too_many(&found.problem)), "{refused}");
-    let done = completed(&claimed, next(limits::FOLLOW_UPS_MAX));
-    assert_eq!(
-        t.store.finish(&t.me, worker, vec![done]).await.unwrap(),
-        [Finish::Applied(JobState::Completed)]
-    );
+    // As many as a call may submit; all but the first are repeats.
+    let reports = vec![completed(&claimed, next(limits::FOLLOW_UPS_MAX)); 100];
+    let answers = t.store.finish(&t.me, worker, reports).await.unwrap();
+    assert_eq!(answers[..2], [Finish::Applied(JobState::Completed), Finish::Stale]);
     assert_eq!(of_type(t, "next").await.len(), limits::FOLLOW_UPS_MAX);
+}
+
+/// Model: atomic-changes. A single write could not be undone, because the other reports of the call are committed.
+async fn an_outcome_that_is_refused_writes_nothing_of_what_came_with_it(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("report")).await;
+    let progress = AttemptWrite::Progress(Progress { percent: 50.0, message: None });
+    let after_a_gap = AttemptWrite::Stream { offset: Some(1), chunks: vec![b"1".to_vec()] };
+    let writes = vec![checkpoint("a", "1"), progress, after_a_gap];
+    let done = Report { writes, ..completed(&claimed, vec![]) };
+    let answer = t.store.finish(&t.me, worker, vec![done]).await.unwrap();
+    assert!(matches!(answer[..], [Finish::Rejected(_)]), "{answer:?}");
+    let job = t.get(claimed.job.id).await.job;
+    assert_eq!((job.state, &job.details.progress), (JobState::Running, &None));
+    assert!(t.checkpoints(claimed.job.id).await.is_empty());
+}
+
+/// Model: sleeps-and-signals. An outcome names a hundred things to wait for at most, none of which is a list of such things.
+async fn a_job_waits_for_only_so_many_things(t: &Fixture) {
+    let (worker, claimed) = t.running(new_job("report")).await;
+    let any = |count| Park::Any(vec![Park::For(secs(60)); count]);
+    let parked = |park| vec![report(&claimed, Outcome::Parked(park))];
+    for wrong in [any(limits::PARK_WAITS_MAX + 1), Park::Any(vec![any(1)])] {
+        let answer = t.store.finish(&t.me, worker, parked(wrong)).await.unwrap();
+        assert!(
+            matches!(&answer[..], [Finish::Rejected(invalid)] if invalid.field == "park.any"),
+            "{answer:?}"
+        );
+    }
+    let answer = t.store.finish(&t.me, worker, parked(any(limits::PARK_WAITS_MAX))).await.unwrap();
+    assert_eq!(answer, [Finish::Applied(JobState::Waiting)]);
 }
 
 /// Model: tenant-isolation, roles

@@ -60,6 +60,19 @@ fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
     }
 }
 
+/// It becomes a header of a request to a webhook.
+#[test]
+fn a_content_type_has_no_control_characters() {
+    let with =
+        |letter: char| check_with(|new| new.payload = Payload::bytes("", &format!("text/{letter}plain")));
+    for letter in (0_u8..=0xff).map(char::from) {
+        let is_taken = with(letter).is_ok();
+        assert_eq!(is_taken, !matches!(letter, '\0'..='\x1f' | '\x7f'..='\u{9f}'), "{letter:?}");
+    }
+    let refused = with('\n').unwrap_err();
+    assert_eq!(refused.to_string(), "content_type: contains a control character");
+}
+
 /// Model: writable-fields. 64 tags, names of 1 to 64 characters, values of up to 256.
 #[test]
 fn tags_have_three_limits() {

@@ -41,6 +41,9 @@ fn the_presets_are_those_of_the_model() {
         assert_eq!(preset.check(), Ok(()));
     }
     assert_eq!(RetryPolicy::preset("never").unwrap_err().field, "retry.preset");
+    let custom = RetryPolicy { strategy: Strategy::Custom, ..RetryPolicy::standard() };
+    assert_eq!(RetryPolicy::custom(), custom);
+    assert_eq!(RetryPolicy::custom().attempts(7), RetryPolicy { max_attempts: 7, ..custom });
 }
 
 /// Model: backoff. Constant, linear and exponential delays, capped; custom without a word from the worker is exponential.

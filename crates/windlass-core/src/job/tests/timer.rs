@@ -144,8 +144,10 @@ fn a_job_that_is_not_started_in_time_fails() {
         (error.category, error.code.as_deref()),
         (Category::Resource, Some("start_deadline_exceeded"))
     );
-    let short_lived = with(job, |job| job.expires_at = at(30));
-    assert_eq!(action(&short_lived, at(100)), Some(JobAction::Expire));
+    for lifetime in [30, 60] {
+        let short_lived = with(job.clone(), |job| job.expires_at = at(lifetime));
+        assert_eq!(action(&short_lived, at(100)), Some(JobAction::Expire));
+    }
 }
 
 /// The limit is for the first start alone, and counts from when the job can be claimed.
@@ -178,7 +180,9 @@ fn a_gap_of_the_store_keeps_leases_from_before_it() {
     assert_eq!(spared(&kept, at(102), &grace), None);
     let end = grace.leases_until();
     assert_eq!(timer(&kept, end, &grace, 0.5), Some(JobEvent::LeaseExpired { random: 0.5, is_crash: false }));
-    assert_eq!(spared(&kept, end, &grace), None, "once only");
+    assert_eq!((spared(&kept, end, &grace), spared(&job, end, &grace)), (None, None), "once only");
+    let first = with(leased(110, 900, 900), |job| job.started_at = Some(at(100)));
+    assert_eq!(spared(&first, at(111), &grace), None, "it was given when the gap was over");
     let younger = with(leased(110, 900, 900), |job| job.started_at = Some(at(105)));
     assert_eq!(spared(&younger, at(111), &grace), None, "it was given after the gap");
     assert_eq!(
@@ -206,6 +210,7 @@ fn lifetimes_wait_after_a_jump() {
         assert_eq!((kept.expires_at, kept.state), (at(500), state));
         assert_eq!((spared(&kept, at(20), &grace), timer(&kept, at(20), &grace, 0.5)), (None, None));
         assert_eq!(timer(&kept, at(500), &grace, 0.5), Some(JobEvent::Expire));
+        assert_eq!(spared(&job, at(500), &grace), None, "the wait is over");
     }
     let held = with(idle(JobState::Suspended), |job| job.expires_at = at(10));
     assert_eq!(spared(&held, at(20), &grace), None, "its lifetime stands still anyway");
@@ -221,6 +226,7 @@ fn a_start_limit_waits_after_a_jump() {
     assert_eq!(kept.start_by(), Some(at(500)));
     assert_eq!((spared(&kept, at(100), &grace), timer(&kept, at(100), &grace, 0.5)), (None, None));
     assert!(timer(&kept, at(500), &grace, 0.5).is_some());
+    assert_eq!(spared(&job, at(500), &grace), None, "the wait is over");
 }
 
 /// Model: store-time. Time that the store's clock skipped counts neither as running nor as waiting to be started, and is added once.
@@ -237,10 +243,30 @@ fn time_that_was_skipped_is_added_to_deadlines_once() {
     assert!(matches!(timer(&kept, at(9_000), &grace, 0.5), Some(JobEvent::Fail { .. })));
     let later = with(job, |job| job.started_at = Some(at(7_300)));
     assert_eq!(spared(&later, at(7_400), &grace), None, "it was started after the leap");
+    assert_eq!(spared(&leased(100_000, 100, 200_000), at(7_300), &grace), None, "its time was over before");
 
     let waiting = spared(&to_start_within(600), at(7_300), &grace).expect("it gets what nobody could use");
     assert_eq!(waiting.start_by(), Some(at(7_800)));
     assert_eq!(spared(&waiting, at(7_800), &grace), None);
     assert!(timer(&waiting, at(7_800), &grace, 0.5).is_some());
-    assert_eq!(spared(&to_start_within(60), at(7_300), &grace), None, "its time was over before");
+    for over in [60, 100] {
+        assert_eq!(spared(&to_start_within(over), at(7_300), &grace), None, "its time was over before");
+    }
+}
+
+/// Model: pending-suspension. A request to suspend a running job that ends before the attempt does is lifted at its end, before anything else.
+#[test]
+fn a_request_that_ends_before_the_attempt_is_lifted() {
+    let requested = Suspension { expires_at: Some(at(10)), ..suspension() };
+    let asked = with(leased(20, 30, 40), |job| job.details_mut().suspend_requested = Some(requested));
+    assert_eq!((acts_at(&asked), action(&asked, at(9))), (Some(at(10)), None));
+    for late in [10, 11, 1_000] {
+        assert_eq!(action(&asked, at(late)), Some(JobAction::Resume));
+    }
+    let lifted = applied(&asked, &JobEvent::Resume, at(10));
+    assert_eq!((lifted.state, acts_at(&lifted)), (JobState::Running, Some(at(20))));
+    let longer = with(asked, |job| {
+        job.details_mut().suspend_requested = Some(Suspension { expires_at: Some(at(25)), ..suspension() });
+    });
+    assert_eq!((acts_at(&longer), action(&longer, at(20))), (Some(at(20)), Some(JobAction::LeaseExpired)));
 }

@@ -77,9 +77,14 @@ fn a_job_that_may_have_brought_its_worker_down_is_not_claimed_ahead_again() {
     let held = applied(&job(), &ahead(), at(1));
     assert!(job().may_be_claimed_ahead() && held.has.claim_ahead && held.attempt == 0);
     for (event, may_be) in [(JobEvent::Release, true), (lost(false), true), (lost(true), false)] {
-        let back = applied(&held, &event, at(2));
+        let Change { job: back, attempt } = change(&held, &event, at(2));
+        assert_eq!(attempt, None, "none has started: {event:?}");
         assert_eq!((back.state, back.attempt, back.failures, back.crashes), (JobState::Scheduled, 0, 0, 0));
         assert_eq!((back.has.claim_ahead, back.may_be_claimed_ahead()), (false, may_be), "{event:?}");
+    }
+    for event in [suspend(SuspendMode::Aggressive), cancel(), JobEvent::Expire] {
+        assert_eq!(change(&held, &event, at(2)).attempt, None, "none has started: {event:?}");
+        assert!(change(&running(), &event, at(2)).attempt.is_some(), "one has: {event:?}");
     }
     assert!(!applied(&running(), &lost(true), at(2)).may_be_claimed_ahead());
 }
@@ -254,4 +259,47 @@ fn a_refused_job_fails_without_having_run() {
 fn the_effective_priority_is_the_higher_of_own_and_inherited() {
     let urgent = with(job(), |job| job.inherited = Priority::HIGH);
     assert_eq!((job().effective_priority(), urgent.effective_priority()), (Priority::NORMAL, Priority::HIGH));
+}
+
+/// Model: dependencies. A job whose time has come with its last dependency is ready, not put off.
+#[test]
+fn a_job_is_ready_at_its_time_and_not_a_moment_later() {
+    let completed = JobEvent::DependencyEnded { need: Need::After, state: JobState::Completed };
+    for (run_at, expected) in [(9, JobState::Scheduled), (10, JobState::Scheduled), (11, JobState::Delayed)] {
+        let pending = with(idle(JobState::Pending), |job| (job.after_unmet, job.run_at) = (1, at(run_at)));
+        assert_eq!(applied(&pending, &completed, at(10)).state, expected, "{run_at}");
+    }
+}
+
+/// Model: failed-dependencies, error-categories. A dependent ends as its dependency did, and its error says so.
+#[test]
+fn a_dependent_fails_in_the_category_of_its_dependency() {
+    for (state, category) in [
+        (JobState::Failed, Category::Permanent),
+        (JobState::DeadLetter, Category::Permanent),
+        (JobState::Cancelled, Category::Cancelled),
+    ] {
+        let pending = with(idle(JobState::Pending), |job| job.after_unmet = 1);
+        let ended = applied(&pending, &JobEvent::DependencyEnded { need: Need::After, state }, at(1));
+        let error = ended.details.error.as_ref().unwrap();
+        assert_eq!((ended.state, error.category), (state, category));
+        assert_eq!(error.code.as_deref(), Some("dependency_failed"));
+    }
+}
+
+/// Model: final-states. Whatever a job waited for or was asked to do is over with it.
+#[test]
+fn a_job_that_has_ended_keeps_nothing_of_what_was_left() {
+    let leftovers: [fn(&mut RareFields); 5] = [
+        |details| details.wait = Some(Wait::Children { group: 1 }),
+        |details| details.suspension = Some(suspension()),
+        |details| details.suspend_requested = Some(suspension()),
+        |details| details.is_held = true,
+        |_| (),
+    ];
+    for leave in leftovers {
+        let job = with(running(), |job| leave(job.details_mut()));
+        let ended = applied(&job, &JobEvent::Succeed, at(1));
+        assert_eq!((ended.state, &*ended.details), (JobState::Completed, &RareFields::default()));
+    }
 }

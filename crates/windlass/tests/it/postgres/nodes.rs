@@ -9,11 +9,11 @@ use windlass::clock::{Clock, Reading, SystemClock, Timestamp};
 use windlass::entropy::Entropy;
 use windlass::error::WorkError;
 use windlass::internal::Timing;
-use windlass::job::{JobState, WorkerId};
+use windlass::job::{JobState, SuspendMode, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::{
     ActionRequest, ClaimRequest, Environment, Fallback, Finish, HeartbeatItem, NewWorker, Outcome, Pause,
-    PauseTarget, Report, Store, StoreOptions, SubmitOptions,
+    PauseTarget, Report, Store, StoreOptions, SubmitOptions, Suspend,
 };
 
 use super::proxy::Proxy;
@@ -265,9 +265,17 @@ async fn idle_nodes_with_workers_hardly_take_the_lock() {
     nodes.iter().for_each(Store::close);
 }
 
-/// Model: leases-and-heartbeats, wake-ups. A worker on one node hears of a cancellation on another, also among thousands of submissions.
+/// Model: leases-and-heartbeats, wake-ups. A worker on one node hears of what another node does to its job, also among many submissions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancellation_is_heard_on_another_node_without_polling() {
+async fn an_interruption_is_heard_on_another_node_without_polling() {
+    let suspend = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
+    // Only the first ends the job, which others wait for, too.
+    for act in [ActionRequest::Cancel { reason: None }, ActionRequest::Suspend(suspend)] {
+        is_heard_on_another_node(act).await;
+    }
+}
+
+async fn is_heard_on_another_node(act: ActionRequest) {
     let address = new_schema();
     let (here, there) = (open_with(&address, seldom()), open_with(&address, seldom()));
     let me = Caller::local();
@@ -295,7 +303,7 @@ async fn a_cancellation_is_heard_on_another_node_without_polling() {
     for number in 1..200 {
         submit(&here, number).await;
     }
-    here.act(&me, claimed[0].job.id, ActionRequest::Cancel { reason: None }).await.unwrap();
+    here.act(&me, claimed[0].job.id, act).await.unwrap();
     tokio::time::timeout(LONG, beating).await.expect("in time").unwrap().unwrap();
     assert_nothing_was_polled(&there);
     here.close();

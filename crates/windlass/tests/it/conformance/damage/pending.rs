@@ -1,9 +1,10 @@
 //! Damage of what ties jobs together over time: attempts, flags, ends in the audit trail, unfinished work, schedules.
 
-use rusqlite::{Connection, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params, params_from_iter};
 use windlass::job::{Dependency, Failure, GroupStrategy, JobState, NewJob, ScheduleName};
 use windlass::schedule::ScheduleSpec;
-use windlass::store::{NewGroup, NewSchedule};
+use windlass::store::{ActionRequest, NewGroup, NewSchedule, StoreOptions, SubmitOptions};
 
 use super::{add_job_data, broken, edited, place_of_state, rewrite, seq_of};
 use crate::fixture::{Fixture, On, lease_ref, new_job, secs};
@@ -114,6 +115,75 @@ async fn an_end_that_is_announced_and_has_not_come_is_found() {
     })
     .await;
     assert_eq!(broken(&store).await, ["cascades"]);
+}
+
+/// A child that nobody cancels runs on for a parent that is gone.
+#[tokio::test]
+async fn a_child_that_a_cancellation_did_not_reach_is_found() {
+    let options = StoreOptions { cascade_jobs_per_commit: 1, ..StoreOptions::default() };
+    let t = Fixture::with(On::Sqlite, options, 1);
+    let (_, parent) = t.running(new_job("parent")).await;
+    let jobs = vec![new_job("child"); 3];
+    let group = NewGroup { name: "all".into(), strategy: GroupStrategy::CollectAll, jobs };
+    let children = t.store.spawn(&t.me, lease_ref(&parent), group).await.unwrap().children;
+    t.cancel(parent.job.id).await;
+    let mut live = Vec::new();
+    for child in children {
+        live.extend((!t.state(child.id).await.is_final()).then_some(child));
+    }
+    assert!(!live.is_empty(), "the cancellation goes on in a later commit");
+    let cursor = "SELECT key, CAST(body AS TEXT) FROM documents WHERE kind = ?1";
+    let (mut key, mut body) = (String::new(), String::new());
+    let store = edited(&t, |file| {
+        (key, body) = file.query_row(cursor, [CASCADE], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    })
+    .await;
+    assert_eq!(broken(&store).await, [""; 0], "the rest follows");
+    store.close();
+    // The cursor has passed the children that are left, or is gone.
+    let store = edited(&t, |file| {
+        let from = body.find("\"after\":").expect("it has a cursor") + "\"after\":".len();
+        let to = from + body[from..].find([',', '}']).unwrap();
+        let last = seq_of(file, live.last().unwrap().id);
+        put_document(file, CASCADE, &key, &format!("{}{last}{}", &body[..from], &body[to..]));
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["children"]);
+    store.close();
+    let sql = "DELETE FROM documents WHERE kind = ?1";
+    let store = edited(&t, |file| assert_eq!(file.execute(sql, [CASCADE]).unwrap(), 1)).await;
+    assert_eq!(broken(&store).await, ["children"]);
+    let found = store.verify().await.unwrap().into_iter().find(|report| report.code == "children").unwrap();
+    assert_eq!(found.broken, live.len() as u64);
+    assert!(found.findings[0].contains("nothing is left that cancels it"), "{:?}", found.findings);
+}
+
+/// A key of a job that has ended would stay in the store for ever.
+#[tokio::test]
+async fn a_unique_key_that_outlived_its_job_is_found() {
+    let t = Fixture::new(On::Sqlite);
+    let only = || NewJob { unique_key: Some("only".into()), ..new_job("report") };
+    let id = t.submit(only()).await.id;
+    let columns = "kind, tenant, type, key, seq, expires_at, \"check\", job, payload, ended";
+    let mut held: Vec<Value> = Vec::new();
+    let store = edited(&t, |file| {
+        let read = |row: &Row<'_>| (0..10).map(|column| row.get(column)).collect();
+        held = file.query_row(&format!("SELECT {columns} FROM keys"), [], read).unwrap();
+    })
+    .await;
+    store.act(&t.me, id, ActionRequest::Cancel { reason: None }).await.unwrap();
+    assert_eq!(broken(&store).await, [""; 0], "the key is free");
+    store.close();
+    let sql = format!("INSERT INTO keys ({columns}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+    let put = |file: &Connection| file.execute(&sql, params_from_iter(&held)).unwrap();
+    let store = edited(&t, |file| assert_eq!(put(file), 1)).await;
+    assert_eq!(broken(&store).await, ["keys"]);
+    let found = store.verify().await.unwrap().into_iter().find(|report| report.code == "keys").unwrap();
+    assert_eq!(found.findings, [format!("job {id}: has ended, and still holds its unique key")]);
+    // Another job may have it: the key is disregarded, and then overwritten.
+    let other = store.submit(&t.me, vec![only()], SubmitOptions::default()).await.unwrap().remove(0);
+    assert_ne!(other.job.id, id);
+    assert_eq!(broken(&store).await, [""; 0]);
 }
 
 /// A schedule that forgot its next run would never run again.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use windlass::clock::Stopwatch;
 use windlass::error::{StoreError, SubmitError};
+use windlass::internal::Timing;
 use windlass::limits;
 use windlass::store::caller::Caller;
 use windlass::store::{ListRequest, Store, SubmitOptions};
@@ -166,17 +167,51 @@ async fn looks_that_failed_at_their_beginning_do_not_spoil_those_after_them() {
     let transaction = client.transaction().await.unwrap();
     let lock = format!("LOCK TABLE {schema}.commits IN ACCESS EXCLUSIVE MODE");
     transaction.batch_execute(&lock).await.unwrap();
-    // More than there are readers.
+    looks_fail(&store).await;
+    transaction.rollback().await.unwrap();
+    looks_are_answered(&store).await;
+    // A statement that is refused at once leaves the connection as it is; one that is late may end it.
+    client.batch_execute(&format!("ALTER TABLE {schema}.commits RENAME TO hidden")).await.unwrap();
+    looks_fail(&store).await;
+    client.batch_execute(&format!("ALTER TABLE {schema}.hidden RENAME TO commits")).await.unwrap();
+    looks_are_answered(&store).await;
+    store.close();
+}
+
+/// More looks than there are readers, none of which is answered.
+async fn looks_fail(store: &Store) {
     let looks = (0..2 * limits::READERS).map(|_| {
         let store = store.clone();
         tokio::spawn(async move { store.stats(&Caller::local()).await.is_err() })
     });
     for look in looks.collect::<Vec<_>>() {
-        assert!(look.await.unwrap(), "the table is locked");
+        assert!(look.await.unwrap(), "the table is not there");
     }
-    transaction.rollback().await.unwrap();
+}
+
+async fn looks_are_answered(store: &Store) {
     for _ in 0..4 * limits::READERS {
-        assert_eq!(numbers(&store).await, [1]);
+        assert_eq!(numbers(store).await, [1]);
+    }
+}
+
+/// Model: answer-time. Reads behind many others hear, in the time that they have, that the database is away, and not that they were slow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_behind_others_are_told_that_the_database_is_away() {
+    let cluster = Cluster::start(&[]);
+    let timing = Timing { request_max: Duration::from_secs(3), ..hasty() };
+    let store = open_with(&schema_at(&cluster.address()), timing);
+    submit(&store, 0).await;
+    numbers(&store).await;
+    cluster.crash();
+    // If each of them waited from its turn on, it would be 6 s.
+    let asked = (0..12 * limits::READERS).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move { store.list(&Caller::local(), ListRequest::default()).await })
+    });
+    for asked in asked.collect::<Vec<_>>() {
+        let error = asked.await.unwrap().expect_err("there is no database");
+        assert!(matches!(error, StoreError::Away(_)), "{error}");
     }
     store.close();
 }
