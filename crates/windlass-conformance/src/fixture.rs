@@ -1,6 +1,7 @@
 //! What every test of a store starts from: a store on the engine under test, a clock that stands still, and short ways to say what is
 //! done to it.
 
+mod nodes;
 mod states;
 
 use std::any::Any;
@@ -28,7 +29,8 @@ use crate::{EngineUnderTest, TestStore};
 
 /// A store to be tested.
 pub struct Fixture {
-    pub store: Store,
+    /// One store, or several on the same data that are asked in turns.
+    pub store: Nodes,
     pub clock: Arc<ManualClock>,
     pub me: Caller,
     /// Where it can be opened once more; empty if only the engine knows.
@@ -39,6 +41,8 @@ pub struct Fixture {
     _keep: Option<Box<dyn Any + Send + Sync>>,
 }
 
+/// Seeds of the nodes of a store differ by this.
+const SEEDS_PER_NODE: u64 = 1_000;
 /// When every test begins.
 pub const START: i64 = 1_800_000_000_000;
 
@@ -53,8 +57,14 @@ impl Fixture {
 
     fn on(engine: Arc<dyn EngineUnderTest>, options: StoreOptions, seed: u64) -> Fixture {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
-        let env = Environment::new(clock.clone(), Entropy::seeded(seed), options);
-        let TestStore { store, address, has_bounded_searches, keep } = engine.open(env);
+        let env = |node: u64| {
+            let entropy = Entropy::seeded(seed + node * SEEDS_PER_NODE);
+            Environment::new(clock.clone(), entropy, options.clone())
+        };
+        let TestStore { store, address, has_bounded_searches, keep } = engine.open(env(0));
+        let others =
+            (1..engine.nodes()).map(|node| Store::open_in(&address, env(node)).expect("a node opens"));
+        let store = Nodes::new(store, others);
         Fixture { store, clock, me: Caller::local(), address, has_bounded_searches, engine, _keep: keep }
     }
 
@@ -171,6 +181,7 @@ pub fn lease_ref(claimed: &ClaimedJob) -> LeaseRef {
     LeaseRef { job: claimed.job.id, fence: claimed.job.fence, worker }
 }
 
+pub use nodes::Nodes;
 pub use states::{MOMENT, PlacedJob, caller, just_under, secs};
 
 /// Everything that is stored, to prove that a refusal changed nothing.

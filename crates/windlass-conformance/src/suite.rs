@@ -13,6 +13,12 @@ use crate::fixture::Fixture;
 pub trait EngineUnderTest: Send + Sync + 'static {
     /// Opens a new, empty store.
     fn open(&self, env: Environment) -> TestStore;
+
+    /// How many nodes each store has, with a clock in common. The others are opened at its address, and calls are spread over
+    /// all of them.
+    fn nodes(&self) -> u64 {
+        1
+    }
 }
 
 impl<F: Fn(Environment) -> Store + Send + Sync + 'static> EngineUnderTest for F {

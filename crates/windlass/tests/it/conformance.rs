@@ -5,6 +5,7 @@ mod damage;
 mod file;
 mod nodes;
 mod processes;
+mod three_nodes;
 
 windlass_conformance::suite!(
     memory: crate::fixture::On::Memory,

@@ -68,6 +68,19 @@ impl EngineUnderTest for On {
     }
 }
 
+/// Three nodes on one PostgreSQL.
+pub(crate) struct ThreeNodes;
+
+impl EngineUnderTest for ThreeNodes {
+    fn open(&self, env: Environment) -> TestStore {
+        On::Postgres.open(env)
+    }
+
+    fn nodes(&self) -> u64 {
+        3
+    }
+}
+
 /// Runs each test of a module on every engine.
 macro_rules! on_every_engine {
     ($($name:ident),* $(,)?) => {

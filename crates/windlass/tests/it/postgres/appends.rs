@@ -21,6 +21,9 @@ use super::{LONG, numbered, numbers, open, open_in_turn, submit, verify};
 use crate::fixture::cluster::{Cluster, new_schema, schema_at};
 use crate::fixture::observed::agree;
 
+/// Claims whose round trips are counted.
+const CLAIMS: usize = 3;
+
 /// How many times something was appended.
 async fn appends(client: &Client, schema: &str) -> i64 {
     let sql = format!("SELECT last_value - (NOT is_called)::int FROM {schema}.appends_n");
@@ -455,4 +458,40 @@ async fn commits_that_are_lost_together_with_submissions_begin_a_new_generation(
     let (client, schema) = stranger(&address).await;
     assert_eq!(generation(&client, &schema).await, 2, "workers from before are fenced off");
     store.close();
+}
+
+/// A job that was appended is claimed by the commit that takes it in, and is not read back for that: the lock is held over one
+/// round trip.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_taken_in_is_claimed_without_another_round_trip() {
+    let cluster = Cluster::start(&[]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&cluster.address());
+    let (here, there) =
+        (open_in_turn(&address.replace(&cluster.address(), &proxy.address())), open(&address));
+    let me = Caller::local();
+    let worker = here.register(&me, NewWorker::default()).await.expect("is possible").id;
+    let (client, schema) = stranger(&address).await;
+    let mut claimed = 0;
+    let mut next = warm_up(&there, &client, &schema, 0).await;
+    let mut counted = Vec::new();
+    while counted.len() < CLAIMS {
+        submit(&there, next).await;
+        next += 1;
+        let is_left = left(&client, &schema).await == 1;
+        proxy.count_round_trips(true);
+        let request = ClaimRequest::new(worker, 1);
+        claimed += here.claim(&me, &request, Duration::ZERO).await.expect("is possible").jobs.len();
+        let count = proxy.count_round_trips(false);
+        // Before that it does not know where it begins to read.
+        if is_left && claimed > CLAIMS {
+            counted.push(count);
+        }
+    }
+    let found = there.stats(&me).await.expect("is possible").states;
+    assert_eq!(found.get(&JobState::Running), Some(&(claimed as u64)), "each is claimed once");
+    // On a busy machine a message may arrive in two parts.
+    assert_eq!(counted.iter().min(), Some(&2), "{counted:?}");
+    verify(&there).await;
+    [here, there].iter().for_each(Store::close);
 }

@@ -150,12 +150,13 @@ impl Tables {
     /// goes on from there: submissions were answered with these times.
     pub(super) fn read_appends(&mut self) -> EngineResult<Timestamp> {
         let mut last = Timestamp::from_millis(self.meta.at);
+        let mut recent = body::Recent::default();
         loop {
             let rows = std::mem::take(&mut self.appends.found);
             let Some(after) = rows.last() else { return Ok(last) };
             let after: i64 = get(after, 0)?;
             for row in &rows {
-                let (n, nonce, jobs) = (get(row, 0)?, get(row, 1)?, body::decode(get(row, 2)?));
+                let (n, nonce, jobs) = (get(row, 0)?, get(row, 1)?, body::decode(get(row, 2)?, &mut recent));
                 last = jobs.as_ref().map_or(last, |jobs| jobs.at.max(last));
                 self.appends.read.push(AppendRow { n, nonce, jobs });
             }

@@ -22,7 +22,7 @@ struct Step {
 }
 
 /// The steps; the first one creates the tables in an empty schema.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // No older version was ever released.
     Step { name: "0002_inbox", sql: include_str!("migrations/0002_inbox.sql"), works_with: 2 },
@@ -45,6 +45,11 @@ const STEPS: [Step; 10] = [
     Step { name: "0009_plain_names", sql: include_str!("migrations/0009_plain_names.sql"), works_with: 9 },
     // Commits of earlier builds count as having changed any job.
     Step { name: "0010_running", sql: include_str!("migrations/0010_running.sql"), works_with: 9 },
+    Step {
+        name: "0011_inline_appends",
+        sql: include_str!("migrations/0011_inline_appends.sql"),
+        works_with: 9,
+    },
 ];
 /// The SQL functions, installed again after the last step. A change to them needs a step of its own, if only an empty one.
 const FUNCTIONS: [&str; 3] = [

@@ -11,7 +11,7 @@ use super::parameter::{Column, Parameter};
 use super::tables::document;
 use super::tables::query::by_id;
 use crate::job::{JobId, JobRecord, Seq, Spec};
-use crate::store::engine::{Document, DocumentKind, EngineResult, WriteTask};
+use crate::store::engine::{Document, DocumentKind, EngineResult, NewRow, WriteTask};
 use crate::store::engines::sql::columns::limit;
 use crate::store::tx::cache::ConnectionCache;
 
@@ -32,6 +32,8 @@ const READY_WHOLE: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record, h.cti
      LEFT JOIN LATERAL (SELECT * FROM @.jobs j WHERE j.seq = r.seq AND octet_length(j.payload) <= 8192 OFFSET 0) j ON true";
 /// Number of lanes up to which specs are read with the jobs: of more lanes most jobs are only compared.
 const WHOLE_LANES_MAX: usize = 4;
+/// Maximum number of new jobs that are added to what was prefetched: beside more it is read again.
+pub(super) const ENTERED_MAX: usize = 64;
 /// The index of the first spec column in a row.
 const SPEC_AT: usize = 8;
 
@@ -111,6 +113,14 @@ impl Plan {
     }
 }
 
+/// The front of lanes, as prefetched.
+pub(super) struct Front {
+    asked: ClaimPrefetch,
+    rows: Vec<Row>,
+    /// Jobs that were added since, each with the place of its lane.
+    entered: Vec<(usize, JobRecord)>,
+}
+
 /// What one transaction leaves for the next to prefetch, and the result.
 #[derive(Default)]
 pub(super) struct Prefetch {
@@ -120,7 +130,7 @@ pub(super) struct Prefetch {
     /// Whether a claim has read in this transaction.
     has_claimed: bool,
     /// What was prefetched with the beginning of this transaction, and the result.
-    found: Option<(ClaimPrefetch, Vec<Row>)>,
+    found: Option<Front>,
     specs: FxHashMap<Seq, Spec>,
     /// Jobs looked up with the beginning of this transaction; `None` where there is no such job.
     jobs: FxHashMap<JobId, Option<JobRecord>>,
@@ -178,12 +188,34 @@ impl Prefetch {
 
     /// Stores the result of a prefetched read.
     pub(super) fn keep(&mut self, wanted: ClaimPrefetch, rows: Vec<Row>) {
-        self.found = Some((wanted, rows));
+        self.found = Some(Front { asked: wanted, rows, entered: Vec::new() });
     }
 
-    /// The result of a read, if it was prefetched and is still valid; there may be more jobs of a lane than requested.
-    pub(super) fn take(&mut self, wanted: &ClaimPrefetch) -> EngineResult<Option<Vec<Row>>> {
-        let Some((asked, rows)) = self.found.take() else { return Ok(None) };
+    /// Takes out what was prefetched, to be put back with jobs that are about to be added.
+    pub(super) fn take_front(&mut self, count: usize) -> Option<Front> {
+        self.found.take_if(|front| front.entered.len() + count <= ENTERED_MAX)
+    }
+
+    /// Puts it back with the jobs that were added to these lanes. A job before the position where a lane was read has
+    /// lowered the lane's bound, and what is wanted then is another read.
+    pub(super) fn put_back<'r>(&mut self, front: Front, new: impl Iterator<Item = (i64, &'r NewRow)>) {
+        let front = self.found.insert(front);
+        for (lane, NewRow { job, spec, .. }) in new {
+            let place = front.asked.spots.iter().position(|[known, ..]| *known == lane);
+            if let Some(place) = place {
+                front.entered.push((place, job.clone()));
+                self.specs.insert(job.seq, spec.clone());
+            }
+        }
+    }
+
+    /// The result of a read, if it was prefetched and is still valid, and the jobs that were added since, each with the place of
+    /// its lane; there may be more jobs of a lane than requested.
+    pub(super) fn take(
+        &mut self,
+        wanted: &ClaimPrefetch,
+    ) -> EngineResult<Option<(Vec<Row>, Vec<(usize, JobRecord)>)>> {
+        let Some(Front { asked, rows, entered }) = self.found.take() else { return Ok(None) };
         if asked.spots != wanted.spots {
             return Ok(None);
         }
@@ -194,7 +226,7 @@ impl Prefetch {
             }
         }
         let is_enough = wanted.each <= asked.each || counts.iter().all(|count| *count < asked.each);
-        Ok(is_enough.then_some(rows))
+        Ok(is_enough.then_some((rows, entered)))
     }
 
     /// Records what the first claim of a transaction read first.

@@ -1,9 +1,11 @@
 //! Jobs that are appended without the store's lock, and taken in by a later commit.
 
+use std::sync::Arc;
+
 use super::{Effects, WriteTx};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::Seq;
+use crate::job::{Lane, Seq};
 use crate::store::engine::{AppendedJobs, EngineResult, NewRow};
 
 impl<'a> WriteTx<'a> {
@@ -46,6 +48,8 @@ impl<'a> WriteTx<'a> {
         let mut earliest = last;
         let count = all.iter().map(|appended| appended.rows.len()).sum();
         let mut seq = if count == 0 { return Ok(()) } else { self.allocate(count)? };
+        // Most jobs share their lane with the one before.
+        let mut recent: Option<(Arc<Lane>, Arc<Lane>)> = None;
         for appended in all {
             earliest = appended.at.max(earliest);
             for (mut record, is_kept) in appended.records {
@@ -56,7 +60,11 @@ impl<'a> WriteTx<'a> {
             let now = std::mem::replace(&mut self.now, earliest);
             for NewRow { mut job, spec, keys } in appended.rows {
                 job.seq = seq;
-                job.lane = self.cache.intern_lane((*job.lane).clone());
+                let (_, lane) = match recent.take_if(|(given, _)| Arc::ptr_eq(given, &job.lane)) {
+                    Some(known) => recent.insert(known),
+                    None => recent.insert((job.lane.clone(), self.cache.intern_lane((*job.lane).clone()))),
+                };
+                job.lane = lane.clone();
                 job.eligible_at = job.eligible_at.map(|_| earliest);
                 self.announce(Some(&job.lane.tenant));
                 self.insert(job, spec, keys);

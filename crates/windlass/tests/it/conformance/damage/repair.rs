@@ -223,7 +223,7 @@ async fn a_lost_edge_is_restored_from_the_submission() {
         let second = t.submit(NewJob { after: vec![Dependency::Job(first)], ..new_job("second") }).await.id;
         let store = spoiled(&t, "DELETE FROM @edges").await;
         assert_eq!(repaired(&store, &t.me).await, ["dependencies"]);
-        t.store = store;
+        t.store = store.into();
         let worker = t.worker().await;
         let claimed = t.claim_one(worker).await;
         assert_eq!(claimed.job.id, first);

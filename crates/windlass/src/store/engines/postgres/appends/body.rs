@@ -91,8 +91,8 @@ pub(in crate::store::engines::postgres) fn encode(jobs: &AppendedJobs) -> Vec<u8
     let mut shared: Option<(&Arc<Lane>, &Arc<Policy>)> = None;
     for NewRow { job, spec, .. } in &jobs.rows {
         put(&mut body, Some(job.id.as_bytes()));
-        let is_same =
-            shared.is_some_and(|(lane, policy)| *lane == job.lane && Arc::ptr_eq(policy, &job.policy));
+        // Each submission has made its own policy.
+        let is_same = shared == Some((&job.lane, &job.policy));
         shared = Some((&job.lane, &job.policy));
         put(&mut body, (!is_same).then(|| config::encode(&*job.lane)).as_deref());
         put(&mut body, (!is_same).then(|| config::encode(&*job.policy)).as_deref());
@@ -113,6 +113,25 @@ fn put(body: &mut Vec<u8>, part: Option<&[u8]>) {
     let length = part.map_or(MISSING, |part| u32::try_from(part.len()).expect("parts are limited"));
     body.extend(length.to_le_bytes());
     body.extend(part.unwrap_or_default());
+}
+
+/// The last lane and policy that were decoded, with their encodings: most bodies have the same.
+#[derive(Default)]
+pub(super) struct Recent(Option<([Vec<u8>; 2], (Arc<Lane>, Arc<Policy>))>);
+
+impl Recent {
+    fn decode(&mut self, lane: &[u8], policy: &[u8]) -> Option<(Arc<Lane>, Arc<Policy>)> {
+        if let Some((bytes, known)) = &self.0
+            && bytes[0] == lane
+            && bytes[1] == policy
+        {
+            return Some(known.clone());
+        }
+        let read: (Lane, Policy) = (serde_json::from_slice(lane).ok()?, serde_json::from_slice(policy).ok()?);
+        let known = (Arc::new(read.0), Arc::new(read.1));
+        self.0 = Some(([lane.to_vec(), policy.to_vec()], known.clone()));
+        Some(known)
+    }
 }
 
 /// The bytes are not those that were encoded.
@@ -143,7 +162,7 @@ impl<'a> Parts<'a> {
 }
 
 /// The jobs in these bytes; `None` if they are damaged.
-pub(super) fn decode(body: &[u8]) -> Option<AppendedJobs> {
+pub(super) fn decode(body: &[u8], recent: &mut Recent) -> Option<AppendedJobs> {
     let (whole, crc) = body.split_last_chunk::<CRC_BYTES>()?;
     if crc32fast::hash(whole) != u32::from_le_bytes(*crc) {
         return None;
@@ -158,18 +177,20 @@ pub(super) fn decode(body: &[u8]) -> Option<AppendedJobs> {
     let records = records.into_iter().map(RecordParts::into_record).collect::<Option<Vec<_>>>()?;
     let (mut rows, mut shared) = (Vec::new(), None);
     while !parts.0.is_empty() {
-        rows.push(row(&mut parts, &mut shared)?);
+        rows.push(row(&mut parts, &mut shared, recent)?);
     }
     Some(AppendedJobs { at: Timestamp::from_millis(i64::from_le_bytes(*at)), rows, records })
 }
 
-fn row(parts: &mut Parts<'_>, shared: &mut Option<(Arc<Lane>, Arc<Policy>)>) -> Option<NewRow> {
+fn row(
+    parts: &mut Parts<'_>,
+    shared: &mut Option<(Arc<Lane>, Arc<Policy>)>,
+    recent: &mut Recent,
+) -> Option<NewRow> {
     let id = JobId::from_bytes(parts.next().ok()??.try_into().ok()?);
     let (lane, policy) = (parts.next().ok()?, parts.next().ok()?);
     if let (Some(lane), Some(policy)) = (lane, policy) {
-        let lane: Lane = serde_json::from_slice(lane).ok()?;
-        let policy: Policy = serde_json::from_slice(policy).ok()?;
-        *shared = Some((Arc::new(lane), Arc::new(policy)));
+        *shared = Some(recent.decode(lane, policy)?);
     }
     let (lane, policy) = shared.clone()?;
     let (record, head) = (parts.next().ok()??, head(id));
@@ -197,6 +218,10 @@ mod tests {
 
     use super::*;
     use crate::job::{JobFlags, JobMetadata, JobRecord, Payload, Spec};
+
+    fn decode(body: &[u8]) -> Option<AppendedJobs> {
+        super::decode(body, &mut Recent::default())
+    }
 
     fn appended() -> AppendedJobs {
         let lane = Arc::new(Lane::new(
@@ -271,6 +296,21 @@ mod tests {
                 again.at == read.at && again.records == read.records && again.rows.len() == read.rows.len();
             if is_same { Ok(()) } else { Err("is not read again".to_owned()) }
         });
+    }
+
+    /// Each submission has a policy of its own, and most are equal.
+    #[test]
+    fn equal_policies_are_written_once_and_read_once() {
+        let mut given = appended();
+        given.rows[1].job.policy = Arc::default();
+        let body = encode(&given);
+        assert_eq!(body.windows(6).filter(|part| part == b"tenant").count(), 2, "lane and record");
+        let mut recent = Recent::default();
+        let [one, other] = [(); 2].map(|()| super::decode(&body, &mut recent).unwrap().rows.remove(1).job);
+        assert!(Arc::ptr_eq(&one.policy, &other.policy) && Arc::ptr_eq(&one.lane, &other.lane));
+        given.rows[1].job.policy = Arc::new(Policy { crashes_max: 7, ..Policy::default() });
+        let read = super::decode(&encode(&given), &mut recent).unwrap();
+        assert_eq!(read.rows[1].job.policy, given.rows[1].job.policy);
     }
 
     #[test]

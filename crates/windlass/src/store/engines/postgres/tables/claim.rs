@@ -72,11 +72,14 @@ impl Tables {
         if is_first {
             self.ahead.record_use(&front);
         }
-        let rows = match self.ahead.take(&front)? {
-            Some(rows) => rows,
-            None => self.link.fetch(front.sql(), front.values())?,
+        let (rows, entered) = match self.ahead.take(&front)? {
+            Some(read) => read,
+            None => (self.link.fetch(front.sql(), front.values())?, Vec::new()),
         };
         let (mut found, mut left_out) = self.sound_jobs(&front, &rows)?;
+        for (place, job) in entered {
+            found[place].push(job);
+        }
         // One damaged row must not keep those behind it from running: as many more are read as were left out.
         while left_out > 0 {
             let more = ClaimPrefetch { spots: front.spots.clone(), each: max + left_out };

@@ -38,7 +38,14 @@ impl Tables {
             self.timers.moved(job.seq, None, &places);
             moves.push((job.seq, self.lane_id(&job.lane)?, None, places));
         }
-        self.place_jobs(&moves)
+        // What a claim of this transaction reads next is what was there, and these.
+        let front = self.ahead.take_front(rows.len());
+        self.place_jobs(&moves)?;
+        if let Some(front) = front {
+            let new = moves.iter().zip(rows).filter(|((.., places), _)| places.ready.is_some());
+            self.ahead.put_back(front, new.map(|((_, lane, ..), row)| (*lane, row)));
+        }
+        Ok(())
     }
 
     fn insert_specs(&mut self, rows: &[NewRow]) -> EngineResult<()> {
