@@ -57,9 +57,10 @@ impl Fixture {
 
     fn on(engine: Arc<dyn EngineUnderTest>, options: StoreOptions, seed: u64) -> Fixture {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(START)));
-        let env = |node: u64| {
+        let shared = clock.clone();
+        let env = move |node: u64| {
             let entropy = Entropy::seeded(seed + node * SEEDS_PER_NODE);
-            Environment::new(clock.clone(), entropy, options.clone())
+            Environment::new(shared.clone(), entropy, options.clone())
         };
         let TestStore { store, address, has_bounded_searches, keep } = engine.open(env(0));
         let others =

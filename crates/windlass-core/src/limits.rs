@@ -457,6 +457,8 @@ pub const SERVER_WAIT_MAX: Duration = Duration::from_secs(20);
 pub const SERVER_BULK_MAX: Duration = Duration::from_secs(600);
 /// Bytes of one response: a claim of a thousand jobs with payloads at the default limit would exceed it.
 pub const SERVER_ANSWER_BYTES_MAX: usize = 512 << 20;
+/// Longest time of a heartbeat, besides its wait: a connection that is half dead must leave time for another one.
+pub const SERVER_HEARTBEAT_MAX: Duration = Duration::from_secs(8);
 /// How long an event stream may be silent: servers send keep-alives more often.
 pub const SERVER_SILENCE_MAX: Duration = Duration::from_secs(45);
 /// Bytes of one event in a stream: many times the limits of a record's texts.

@@ -126,6 +126,25 @@ impl Stopwatch {
     }
 }
 
+/// Measures time like a [`Stopwatch`], and continues while the machine is suspended, as the store's time does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseWatch {
+    watch: Stopwatch,
+    boot: Duration,
+}
+
+impl LeaseWatch {
+    /// Starts measuring.
+    pub(crate) fn start() -> LeaseWatch {
+        LeaseWatch { watch: Stopwatch::start(), boot: since_boot() }
+    }
+
+    /// The time since the start.
+    pub(crate) fn elapsed(self) -> Duration {
+        self.watch.elapsed().max(since_boot().saturating_sub(self.boot))
+    }
+}
+
 /// Time since some moment in the past that is the same for every process of this machine: benchmarks compare readings of
 /// several processes.
 #[cfg(feature = "bench")]
@@ -155,11 +174,6 @@ impl WaitLimit {
     #[cfg(feature = "remote")]
     pub(crate) fn left(self) -> Duration {
         self.0.saturating_duration_since(tokio::time::Instant::now())
-    }
-
-    /// Returns when it is over.
-    pub(crate) async fn elapsed_wait(self) {
-        tokio::time::sleep_until(self.0).await;
     }
 
     /// Waits for `event`, at most until this limit and at most for `backstop`; true if the event occurred.

@@ -70,7 +70,8 @@ impl Remote {
         let wait = wait.min(limits::SERVER_WAIT_MAX);
         let body = heartbeats(worker, &beats, (!wait.is_zero()).then_some(Span(wait)));
         // The caller sends the next heartbeat by itself.
-        let call = Call::post("/heartbeats").json(&body).waiting(wait).once();
+        let call =
+            Call::post("/heartbeats").json(&body).waiting(wait).within(limits::SERVER_HEARTBEAT_MAX).once();
         let view: HeartbeatView = self.client.ask(call).await.map_err(|error| error.into_work(worker))?;
         Ok(reply(view))
     }

@@ -12,6 +12,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use super::WorkerShared;
+use super::heartbeat::silent_grace;
 use super::slots::SlotPool;
 use crate::clock::Stopwatch;
 use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
@@ -242,14 +243,19 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
             let message = format!("ran longer than {limit:?}");
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
-        () = cut_off(shared, cx) => None,
+        // The store may be back before the lease ends; a fence that is stale refuses this.
+        () = cut_off(shared, cx) => {
+            (cx.interruption() == Some(CancelReason::StoreUnreachable)).then_some(Outcome::Released)
+        }
     }
 }
 
 /// Returns when the handler was told to stop and its grace period is over.
 async fn cut_off(shared: &WorkerShared, cx: &Cx) {
     cx.cancelled().await;
-    tokio::time::sleep(shared.settings.grace).await;
+    let grace = shared.settings.grace;
+    let is_silent = cx.interruption() == Some(CancelReason::StoreUnreachable);
+    tokio::time::sleep(if is_silent { silent_grace(grace) } else { grace }).await;
 }
 
 /// Polls a handler and catches its panic.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::clock::LeaseWatch;
 use crate::context::{CancelReason, Cx};
 use crate::job::{Fence, JobId};
 use crate::limits;
@@ -24,9 +25,14 @@ pub(crate) struct Running {
 
 #[derive(Default)]
 struct Attempts {
-    jobs: HashMap<JobId, Cx>,
+    jobs: HashMap<JobId, InFlight>,
     /// Removed, but not reported yet.
     leaving: usize,
+}
+
+struct InFlight {
+    cx: Cx,
+    claimed: LeaseWatch,
 }
 
 /// The right to report an attempt's outcome; the attempt counts as running until this is dropped.
@@ -43,6 +49,10 @@ impl Drop for InFlightGuard<'_> {
 }
 
 impl Attempts {
+    fn all(&self) -> impl Iterator<Item = &Cx> {
+        self.jobs.values().map(|job| &job.cx)
+    }
+
     fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.leaving == 0
     }
@@ -55,39 +65,40 @@ impl Running {
 
     pub(crate) fn insert(&self, cx: Cx) {
         let is_short = lease(&cx) < limits::WORKER_SILENCE_MAX;
-        let replaced = self.lock().jobs.insert(cx.job_id(), cx);
+        let id = cx.job_id();
+        let replaced = self.lock().jobs.insert(id, InFlight { cx, claimed: LeaseWatch::start() });
         if is_short {
             self.shortened.notify_waiters();
         }
         // The old attempt has lost its lease, otherwise the job could not have been claimed again.
         if let Some(old) = replaced {
-            old.cancel(CancelReason::Lost);
+            old.cx.cancel(CancelReason::Lost);
         }
     }
 
     /// Removes an attempt; `None` if another task already did.
     pub(crate) fn remove(&self, id: JobId, fence: Fence) -> Option<InFlightGuard<'_>> {
         let mut attempts = self.lock();
-        attempts.jobs.get(&id).filter(|cx| cx.fence() == fence)?;
+        attempts.jobs.get(&id).filter(|job| job.cx.fence() == fence)?;
         attempts.jobs.remove(&id);
         attempts.leaving += 1;
         Some(InFlightGuard(self))
     }
 
     pub(crate) fn heartbeat_items(&self) -> Vec<HeartbeatItem> {
-        self.lock().jobs.values().map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
+        self.lock().all().map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 
     /// Heartbeat items of attempts that were not told to stop.
     pub(crate) fn beats_to_go_on(&self) -> Vec<HeartbeatItem> {
         let attempts = self.lock();
-        let going_on = attempts.jobs.values().filter(|cx| !cx.is_cancelled());
+        let going_on = attempts.all().filter(|cx| !cx.is_cancelled());
         going_on.map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 
     /// The shortest lease of a running job.
     pub(crate) fn shortest_lease(&self) -> Option<Duration> {
-        self.lock().jobs.values().map(lease).min()
+        self.lock().all().map(lease).min()
     }
 
     /// Returns when a job with a short lease starts after this call.
@@ -98,16 +109,23 @@ impl Running {
     /// Prefetched jobs that have started since.
     pub(crate) fn started(&self) -> Vec<(JobId, Fence)> {
         let attempts = self.lock();
-        let started = attempts.jobs.values().filter(|cx| cx.has_started_unnoticed());
+        let started = attempts.all().filter(|cx| cx.has_started_unnoticed());
         started.map(|cx| (cx.job_id(), cx.fence())).collect()
     }
 
     pub(crate) fn get(&self, id: JobId) -> Option<Cx> {
-        self.lock().jobs.get(&id).cloned()
+        self.lock().jobs.get(&id).map(|job| job.cx.clone())
     }
 
     pub(crate) fn all(&self) -> Vec<Cx> {
-        self.lock().jobs.values().cloned().collect()
+        self.lock().all().cloned().collect()
+    }
+
+    /// Attempts that were claimed at least this long ago and not told to stop.
+    pub(crate) fn claimed_before(&self, age: Duration) -> Vec<Cx> {
+        let attempts = self.lock();
+        let old = attempts.jobs.values().filter(|job| !job.cx.is_cancelled() && job.claimed.elapsed() >= age);
+        old.map(|job| job.cx.clone()).collect()
     }
 
     /// Returns when no job is running and all outcomes are reported.

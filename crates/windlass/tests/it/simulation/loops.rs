@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use windlass::client::Client;
 use windlass::clock::{Clock, Reading, Timestamp};
-use windlass::context::Cx;
+use windlass::context::{CancelReason, Cx};
 use windlass::entropy::Entropy;
 use windlass::error::StoreError;
 use windlass::job::{Fence, JobId, JobState, NewJob, RetryPolicy};
@@ -31,6 +31,8 @@ const JOBS: usize = 8;
 /// How long there are faults, and how long everything may take to end afterwards.
 const FAULTS: Duration = Duration::from_secs(400);
 const CALM: Duration = Duration::from_secs(4 * 3600);
+/// A worker that claims a job has heard from the store then, and must not say otherwise for this long.
+const SILENCE_MIN: Duration = Duration::from_secs(16);
 const STEPS: [&str; 3] = ["first", "second", "third"];
 
 /// What everybody in the world can reach.
@@ -190,6 +192,8 @@ struct Run {
     node: u64,
     job: JobId,
     fence: Fence,
+    began: Duration,
+    cx: Cx,
 }
 
 impl Run {
@@ -208,7 +212,7 @@ impl Run {
             shared.tell(&format!("node {} runs job {job}, attempt {}", node.number, cx.attempt()));
         }
         drop(runs);
-        Run { shared: shared.clone(), node: node.number, job, fence }
+        Run { shared: shared.clone(), node: node.number, job, fence, began: shared.passed(), cx: cx.clone() }
     }
 }
 
@@ -218,6 +222,13 @@ impl Drop for Run {
         if let Some(others) = runs.get_mut(&self.job) {
             others.retain(|one| *one != (self.node, self.fence));
         }
+        let ran = self.shared.passed().saturating_sub(self.began);
+        let is_silent = self.cx.interruption() == Some(CancelReason::StoreUnreachable);
+        if is_silent && ran < SILENCE_MIN {
+            let (node, job) = (self.node, self.job);
+            self.shared
+                .find(&format!("node {node} took the store for silent {ran:?} after it claimed job {job}"));
+        }
     }
 }
 
@@ -225,6 +236,10 @@ async fn handle(shared: Arc<Shared>, node: Arc<Node>, cx: Cx) -> anyhow::Result<
     let run = Run::begin(&shared, &node, &cx);
     let mut sum = 0_u64;
     for name in STEPS {
+        if shared.below(8) == 0 {
+            // Work that does not notice that it was told to stop.
+            sleep(Duration::from_millis(shared.below(60_000) as u64)).await;
+        }
         let (took, fails) = (Duration::from_millis(100 + shared.below(9_000) as u64), shared.below(12) == 0);
         let value = shared.below(1 << 20) as u64;
         let work = async {
@@ -274,7 +289,8 @@ impl World {
             loop {
                 let client = Client::from_store(running.clone());
                 let (shared, node) = (shared.clone(), own.clone());
-                let worker = Worker::new(&client).queue("default", 3);
+                let grace = [0, 5, 20, 60][shared.below(4)];
+                let worker = Worker::new(&client).queue("default", 3).grace(Duration::from_secs(grace));
                 let handler = move |cx| handle(shared.clone(), node.clone(), cx);
                 // It may fail to register; a supervisor starts it again.
                 let _ended = worker.handle_type("simulated", handler).run().await;

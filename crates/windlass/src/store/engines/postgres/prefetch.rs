@@ -118,8 +118,11 @@ pub(super) struct Front {
     asked: ClaimPrefetch,
     rows: Vec<Row>,
     /// Jobs that were added since, each with the place of its lane.
-    entered: Vec<(usize, JobRecord)>,
+    entered: Vec<Entered>,
 }
+
+/// A job that was added, with the place of its lane.
+type Entered = (usize, JobRecord);
 
 /// What one transaction leaves for the next to prefetch, and the result.
 #[derive(Default)]
@@ -211,10 +214,7 @@ impl Prefetch {
 
     /// The result of a read, if it was prefetched and is still valid, and the jobs that were added since, each with the place of
     /// its lane; there may be more jobs of a lane than requested.
-    pub(super) fn take(
-        &mut self,
-        wanted: &ClaimPrefetch,
-    ) -> EngineResult<Option<(Vec<Row>, Vec<(usize, JobRecord)>)>> {
+    pub(super) fn take(&mut self, wanted: &ClaimPrefetch) -> EngineResult<Option<(Vec<Row>, Vec<Entered>)>> {
         let Some(Front { asked, rows, entered }) = self.found.take() else { return Ok(None) };
         if asked.spots != wanted.spots {
             return Ok(None);

@@ -115,9 +115,12 @@ fn put(body: &mut Vec<u8>, part: Option<&[u8]>) {
     body.extend(part.unwrap_or_default());
 }
 
+/// A lane and a policy with their encodings.
+type Decoded = ([Vec<u8>; 2], (Arc<Lane>, Arc<Policy>));
+
 /// The last lane and policy that were decoded, with their encodings: most bodies have the same.
 #[derive(Default)]
-pub(super) struct Recent(Option<([Vec<u8>; 2], (Arc<Lane>, Arc<Policy>))>);
+pub(super) struct Recent(Option<Decoded>);
 
 impl Recent {
     fn decode(&mut self, lane: &[u8], policy: &[u8]) -> Option<(Arc<Lane>, Arc<Policy>)> {
