@@ -25,8 +25,8 @@ interface Running {
   isReported: boolean;
   /** Whether an outcome was reported: its lease is renewed until the server has it. */
   hasOutcome: boolean;
-  /** Whether the handler was told to stop, and is abandoned after the grace period. */
-  isStopping: boolean;
+  /** When the handler is abandoned; never unless it is told to stop. */
+  abandonedAt: number;
   /** Whether the slot is free again. */
   hasLeft: boolean;
   timer: ReturnType<typeof setTimeout> | undefined;
@@ -34,6 +34,8 @@ interface Running {
 
 /** The longest delay of a timer; the server watches longer limits. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
+/** The longest grace period while the server does not answer: then leases end. */
+export const UNREACHABLE_GRACE_MS_MAX = 10_000;
 
 export class Attempts {
   /** Rings when a slot becomes free. */
@@ -72,7 +74,7 @@ export class Attempts {
     const checkpoints = job.checkpoints.map(({ step, value }) => [step, value] as const);
     const backend = new HttpBackend(this.http, this.#writes, workerId, job, warn);
     const core = new Core(infoOf(job), backend, checkpoints, { ...registration.run, warn });
-    const state = { isReported: false, hasOutcome: false, isStopping: false, hasLeft: false };
+    const state = { isReported: false, hasOutcome: false, abandonedAt: Infinity, hasLeft: false };
     const running: Running = { workerId, job, core, ...state, timer: undefined };
     this.#running.add(running);
     // A write may be the first to find that the lease is lost.
@@ -141,14 +143,18 @@ export class Attempts {
   /** Tells a handler to stop, and abandons it if it has not after the grace period. One that lost its lease reports nothing. */
   #stop(running: Running, reason: CancelReason): void {
     if (reason === "lost") running.isReported = true;
-    if (running.isStopping || running.hasLeft) return;
-    running.isStopping = true;
+    if (running.hasLeft) return;
+    const graceMs = reason === "unreachable" ? Math.min(this.graceMs, UNREACHABLE_GRACE_MS_MAX) : this.graceMs;
+    const abandonedAt = performance.now() + graceMs;
+    // One that stops already may only get less time.
+    if (running.abandonedAt <= abandonedAt) return;
+    running.abandonedAt = abandonedAt;
     clearTimeout(running.timer);
     running.timer = setTimeout(() => {
       this.logger.warn(`job ${running.job.id} (${running.job.type}) did not stop (${reason}) and was abandoned`);
-      this.#finish(running, reason === "released" ? { outcome: "released" } : undefined);
+      this.#finish(running, running.core.reason === "released" ? { outcome: "released" } : undefined);
       this.#leave(running);
-    }, this.graceMs);
+    }, graceMs);
     running.core.cancel(reason);
   }
 

@@ -30,23 +30,46 @@ export type BeatNews =
   | { readonly type: "silent" }
   | { readonly type: "problem"; readonly message: string };
 
-/** Sends heartbeats until it is told to stop. Returns the function that takes orders. */
+interface Job {
+  readonly id: string;
+  readonly fence: number;
+  /** A third of its lease. */
+  readonly thirdMs: number;
+  /** When it must be in a request, unless it is in the one that waits. */
+  dueAt: number;
+}
+
+/**
+ * Sends heartbeats until it is told to stop. Returns the function that takes orders. One request after the other waits
+ * for directives; nothing that jobs do ends it. Jobs that are not in it are sent in short ones beside it.
+ */
 export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (order: BeatOrder) => void {
-  /** A job must have run for this long before a waiting request is sent again because of it. */
+  /** A job must have run for this long before it is sent in a short request. */
   const SETTLED_MS = 100;
+  /** A job that is not in the request that waits is sent again after this long, so that it learns of directives. */
+  const SHORT_EVERY_MS = 1000;
   /** Leases last at least a second. */
   const EVERY_MS_LEAST = 300;
   const JOBS_MAX = 1000;
-  const jobs = new Map<string, { id: string; fence: number; since: number; everyMs: number }>();
+  /** How long an answer may take beside the wait. */
+  const ANSWER_MS_LEAST = 1000;
+  const ANSWER_MS_MAX = 8000;
+  /** A request ends so long before handlers must stop, so that another one can be answered. */
+  const RETRY_MS = 2000;
+  /** Clocks that differ by more all at once were set, or the machine slept. */
+  const JUMP_MS = 5000;
+  const jobs = new Map<string, Job>();
+  /** The jobs of the request that waits. */
+  let waiting = new Set<Job>();
+  const inFlight = new Set<AbortController>();
+  let isShortInFlight = false;
   let workerId: string | undefined;
   let isStopped = false;
-  let request = new AbortController();
-  let sent = new Set<string>();
   let lastAnswer = performance.now();
   let isSilent = false;
   let mode: string | undefined;
   let wake = () => {};
-  let pauseMs = 50;
+  let offsetMs = Date.now() - performance.now();
 
   const pause = (ms: number) =>
     new Promise<void>((resolve) => {
@@ -57,61 +80,81 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
       };
     });
 
-  /** The longest time until the next heartbeat: a third of the shortest lease, so that one that is lost ends none. */
-  const everyMs = () => {
-    let least = config.everyMs;
-    for (const job of jobs.values()) least = Math.min(least, job.everyMs);
+  /** A third of the shortest lease, so that a heartbeat that is lost ends none. */
+  const thirdMs = () => {
+    let least = Infinity;
+    for (const job of jobs.values()) least = Math.min(least, job.thirdMs);
     return least;
   };
+  /** The longest time until the next heartbeat. */
+  const everyMs = (third = thirdMs()) => Math.min(config.everyMs, Math.max(EVERY_MS_LEAST, third));
 
-  const beat = async () => {
-    const now = performance.now();
-    const all = [...jobs.entries()];
-    // A lease is renewed when a request arrives, not when it is answered: two in a row must be short of the silence.
-    const waitMs = Math.round(everyMs() / 2);
-    for (let at = 0; at === 0 || at < all.length; at += JOBS_MAX) {
-      const part = all.slice(at, at + JOBS_MAX);
-      const isLast = at + JOBS_MAX >= all.length;
-      request = new AbortController();
-      sent = new Set(all.map(([key]) => key));
-      const timer = setTimeout(() => request.abort(), waitMs + 10_000);
-      try {
-        const body = JSON.stringify({
-          worker_id: workerId,
-          jobs: part.map(([, { id, fence }]) => ({ id, fence })),
-          wait: isLast ? `${waitMs}ms` : undefined,
-        });
-        const headers: Record<string, string> = { "content-type": "application/json" };
-        if (config.key !== undefined) headers["authorization"] = `Bearer ${config.key}`;
-        const response = await fetch(`${config.url}/api/v1/heartbeats`, { method: "POST", headers, body, signal: request.signal });
-        const text = await response.text();
-        if (response.status === 404) {
-          const id = workerId;
-          workerId = undefined;
-          if (id !== undefined) tell({ type: "unknown", id });
-          return;
-        }
-        if (!response.ok) throw new Error(`${response.status} ${text.slice(0, 200)}`);
-        lastAnswer = Math.max(now, lastAnswer);
-        isSilent = false;
-        pauseMs = 50;
-        learn(part, JSON.parse(text));
-      } finally {
-        clearTimeout(timer);
+  const endRequests = () => {
+    for (const request of inFlight) request.abort("again");
+  };
+
+  /**
+   * Sends one request. `late` if it was not answered in time: then its connection is closed, which may be half dead.
+   * `again` if it was ended for another reason than a failure.
+   */
+  const ask = async (part: readonly Job[], isWaiting: boolean): Promise<"answered" | "failed" | "late" | "again"> => {
+    const sentAt = performance.now();
+    const id = workerId;
+    const third = thirdMs();
+    const answerMs = Math.max(ANSWER_MS_LEAST, Math.min(ANSWER_MS_MAX, third));
+    const leftMs = lastAnswer + config.silenceMs - sentAt - RETRY_MS;
+    // A lease is renewed when a request arrives, not when it is answered. Of three in a row, the second is lost, and the
+    // third is answered before the silence.
+    const spareMs = Math.min((config.silenceMs - RETRY_MS - answerMs) / 2, leftMs - answerMs);
+    const waitMs = isWaiting ? Math.max(SETTLED_MS, Math.round(Math.min(everyMs(third) / 2, spareMs))) : 0;
+    const limitMs = leftMs < ANSWER_MS_LEAST ? answerMs : Math.min(waitMs + answerMs, leftMs);
+    const request = new AbortController();
+    inFlight.add(request);
+    const timer = setTimeout(() => request.abort("late"), limitMs);
+    try {
+      const items = part.map((job) => ({ id: job.id, fence: job.fence }));
+      const body = JSON.stringify({ worker_id: id, jobs: items, wait: waitMs > 0 ? `${waitMs}ms` : undefined });
+      const headers: Record<string, string> = { "content-type": "application/json" };
+      if (config.key !== undefined) headers["authorization"] = `Bearer ${config.key}`;
+      // No idle connection, which may be half dead as well, is there for the request that follows a late one. With longer
+      // leases it was closed meanwhile.
+      if (answerMs < ANSWER_MS_MAX) headers["connection"] = "close";
+      const response = await fetch(`${config.url}/api/v1/heartbeats`, { method: "POST", headers, body, signal: request.signal });
+      const text = await response.text();
+      if (workerId !== id || id === undefined) return "again";
+      if (response.status === 404) {
+        workerId = undefined;
+        tell({ type: "unknown", id });
+        return "answered";
       }
+      if (!response.ok) throw new Error(`${response.status} ${text.slice(0, 200)}`);
+      learn(part, JSON.parse(text));
+      lastAnswer = Math.max(sentAt, lastAnswer);
+      isSilent = false;
+      return "answered";
+    } catch (error) {
+      const { reason } = request.signal;
+      if (isStopped || reason === "again") return "again";
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+      const message = cause instanceof Error ? cause.message : String(cause);
+      tell({ type: "problem", message: reason === "late" ? `no answer after ${Math.round(limitMs)} ms` : message });
+      return reason === "late" ? "late" : "failed";
+    } finally {
+      clearTimeout(timer);
+      inFlight.delete(request);
     }
   };
 
   const learn = (
-    part: [string, { id: string; fence: number }][],
+    part: readonly Job[],
     answer: { jobs: { directive: string }[]; worker?: { paused?: boolean; mode?: string | null } },
   ) => {
     const told: [string, number, string][] = [];
-    part.forEach(([key, { id, fence }], index) => {
+    part.forEach(({ id, fence }, index) => {
       const directive = answer.jobs[index]?.directive ?? "lost";
       if (directive === "continue") return;
       // Told once: the server would answer at once again.
-      if (jobs.delete(key)) told.push([id, fence, directive]);
+      if (jobs.delete(`${id} ${fence}`)) told.push([id, fence, directive]);
     });
     if (told.length > 0) tell({ type: "directives", jobs: told });
     const now = answer.worker?.mode ?? (answer.worker?.paused ? "graceful" : undefined);
@@ -119,35 +162,51 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
     mode = now;
   };
 
+  /** Sends requests that wait for directives. */
   const run = async () => {
+    let pauseMs = 50;
     while (!isStopped) {
       if (workerId === undefined) {
         await pause(config.everyMs);
         continue;
       }
-      try {
-        await beat();
-      } catch (error) {
-        // Sent again because of a new job, or because the worker stops.
-        if (isStopped || request.signal.reason === "again") continue;
-        const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-        tell({ type: "problem", message: cause instanceof Error ? cause.message : String(cause) });
+      const part = [...jobs.values()].slice(0, JOBS_MAX);
+      waiting = new Set(part);
+      const end = await ask(part, true);
+      if (end === "failed") {
         await pause(Math.min(pauseMs, everyMs()));
         pauseMs = Math.min(pauseMs * 2, 2000);
-      }
+      } else if (end === "answered") pauseMs = 50;
     }
   };
 
-  /** Includes jobs that have run for a while in the request that waits for directives, and notices silence. */
+  /** Sends the jobs that are due and not in the request that waits. */
+  const sendDue = async () => {
+    const now = performance.now();
+    const due = [...jobs.values()].filter((job) => job.dueAt <= now && !waiting.has(job));
+    if (isShortInFlight || workerId === undefined || due.length === 0) return;
+    // Many are sent no more often than those in the request that waits.
+    const againMs = Math.min(jobs.size > JOBS_MAX ? config.everyMs / 2 : SHORT_EVERY_MS, everyMs());
+    const part = due.sort((a, b) => a.dueAt - b.dueAt).slice(0, JOBS_MAX);
+    for (const job of part) job.dueAt = now + againMs;
+    isShortInFlight = true;
+    const end = await ask(part, false);
+    isShortInFlight = false;
+    if (end === "late" || end === "again") for (const job of part) job.dueAt = now;
+  };
+
+  /** Notices silence and a machine that slept, and sends new jobs. */
   const refresh = setInterval(() => {
-    if (!isSilent && workerId !== undefined && performance.now() - lastAnswer >= config.silenceMs) {
+    const now = performance.now();
+    if (!isSilent && workerId !== undefined && now - lastAnswer >= config.silenceMs) {
       isSilent = true;
       tell({ type: "silent" });
     }
-    const before = performance.now() - SETTLED_MS;
-    for (const [key, { since }] of jobs) {
-      if (since <= before && !sent.has(key)) return request.abort("again");
-    }
+    // Leases may have ended meanwhile: the server says which. Clocks alone do not tell, because people set them.
+    const before = offsetMs;
+    offsetMs = Date.now() - now;
+    if (Math.abs(offsetMs - before) > JUMP_MS) endRequests();
+    void sendDue();
   }, SETTLED_MS);
 
   void run();
@@ -157,14 +216,15 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
         workerId = order.id;
         jobs.clear();
         lastAnswer = performance.now();
-        request.abort("again");
+        isSilent = false;
+        endRequests();
         wake();
         break;
       case "add":
         for (const line of order.jobs.split("\n")) {
           const [id, fence, leaseMs] = line.split(" ") as [string, string, string | undefined];
-          const ownMs = leaseMs === undefined ? config.everyMs : Math.max(EVERY_MS_LEAST, Math.floor(Number(leaseMs) / 3));
-          jobs.set(`${id} ${fence}`, { id, fence: Number(fence), since: performance.now(), everyMs: ownMs });
+          const third = leaseMs === undefined ? Infinity : Math.floor(Number(leaseMs) / 3);
+          jobs.set(`${id} ${fence}`, { id, fence: Number(fence), thirdMs: third, dueAt: performance.now() + SETTLED_MS });
         }
         break;
       case "remove":
@@ -173,7 +233,7 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
       case "stop":
         isStopped = true;
         clearInterval(refresh);
-        request.abort("again");
+        endRequests();
         wake();
     }
   };

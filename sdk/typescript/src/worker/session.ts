@@ -5,7 +5,7 @@ import { toMillis } from "../duration.js";
 import { ApiError, OtherProtocol } from "../errors.js";
 import { messageOf } from "../failure.js";
 import { nextTurn, pause } from "../timing.js";
-import { Attempts, type Registration } from "./attempts.js";
+import { Attempts, type Registration, UNREACHABLE_GRACE_MS_MAX } from "./attempts.js";
 import type { BeatNews } from "./beat_loop.js";
 import { type Heartbeats, startHeartbeats } from "./heartbeats.js";
 import { type Logger, standardError } from "./logger.js";
@@ -21,7 +21,8 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2000;
 /** Handlers of a worker without answers have stopped by then: the server's 30 s may be shorter by a tenth. */
 const SILENCE_MS = 26_000;
-const SILENCE_MS_LEAST = 5000;
+/** How long before they are told to, at least; at most it is the longest grace without a server. */
+const SILENCE_GRACE_MS_LEAST = 5000;
 /** How long the last outcomes may take. */
 const REPORT_MS_MAX = 10_000;
 
@@ -84,7 +85,7 @@ export class Session {
 
   async #start(): Promise<void> {
     const { worker_id, heartbeat_every } = await this.#post();
-    const silenceMs = Math.max(SILENCE_MS_LEAST, Math.min(21_000, SILENCE_MS - this.#graceMs));
+    const silenceMs = SILENCE_MS - Math.max(SILENCE_GRACE_MS_LEAST, Math.min(this.#graceMs, UNREACHABLE_GRACE_MS_MAX));
     const config = { ...this.http.credentials, everyMs: toMillis(heartbeat_every), silenceMs };
     const isInThread = this.options.heartbeatThread !== false && !this.http.hasOwnFetch;
     this.#heartbeats = await startHeartbeats(config, isInThread, (news) => this.#hear(news));
