@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import ApiError, OtherProtocol, Unreachable
 from ..net.http_sync import SyncHttp
+from ..net.wire import boot_seconds
 
 log = logging.getLogger("windlass")
 
@@ -26,6 +27,8 @@ class Registration:
         self, http: SyncHttp, body: Mapping[str, Any], on_lost: Callable[[], None], on_failed: Callable[[], None]
     ) -> None:
         self.id = ""
+        #: When the request was sent that registered it, in ``boot_seconds``.
+        self.since = boot_seconds()
         #: Why the worker cannot go on.
         self.failure: OtherProtocol | None = None
         self._http, self._body, self._on_lost, self._on_failed = http, body, on_lost, on_failed
@@ -43,12 +46,13 @@ class Registration:
             if forgotten:
                 log.warning("the server does not know this worker any more; registering again")
                 self._on_lost()
+            asked = boot_seconds()
             registered = self._http.call("POST", "/workers", self._body)
             protocol = registered.get("protocol", PROTOCOL)
             if protocol != PROTOCOL:
                 self.failure = OtherProtocol(protocol, PROTOCOL)
                 raise self.failure
-            self.id = registered["worker_id"]
+            self.id, self.since = registered["worker_id"], asked
 
     def close(self) -> str:
         """Ends the registration, and returns its id. A heartbeat that the server refuses because it has forgotten the
@@ -66,3 +70,6 @@ class Registration:
             self._on_failed()
         except (ApiError, Unreachable) as error:
             log.warning("cannot register again: %s", error)
+        except Exception:
+            # Such as an answer that is not the server's: the thread of the heartbeats goes on.
+            log.exception("cannot register again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 
 from ..durable.context import Reason
@@ -22,6 +23,8 @@ class Running:
         self.has_jobs = threading.Event()
         #: Set while some have short leases.
         self.has_short = threading.Event()
+        #: Set when one with a short lease starts.
+        self.short_added = threading.Event()
         self._lock = threading.Lock()
         self._attempts: dict[str, Attempt] = {}
 
@@ -32,6 +35,7 @@ class Running:
             self._attempts[attempt.cx.id] = attempt
             if attempt.lease < SHORT_SECONDS:
                 self.has_short.set()
+                self.short_added.set()
         self.has_jobs.set()
         if earlier is not None:
             earlier.interrupt("lost")
@@ -56,6 +60,11 @@ class Running:
         """The jobs and their fences."""
         with self._lock:
             return [(id, attempt.cx.fence) for id, attempt in self._attempts.items()]
+
+    def shortest_lease(self) -> float:
+        """How long the shortest lease lasts, in seconds."""
+        with self._lock:
+            return min((one.lease for one in self._attempts.values()), default=math.inf)
 
     def short_leases(self) -> tuple[list[tuple[str, int]], float]:
         """The jobs with short leases and their fences, and how long the shortest lasts, in seconds."""
