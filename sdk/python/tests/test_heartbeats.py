@@ -21,7 +21,7 @@ from windlass_sdk.durable.context import Reason
 from windlass_sdk.errors import Unreachable
 from windlass_sdk.net.http_sync import SyncHttp
 from windlass_sdk.net.wire import Address
-from windlass_sdk.work import heartbeat
+from windlass_sdk.work import heartbeat, running as running_module
 from windlass_sdk.work.attempt import Attempt, Settings
 from windlass_sdk.work.heartbeat import Heartbeats
 from windlass_sdk.work.registration import Registration
@@ -151,16 +151,26 @@ def test_handlers_are_told_when_a_suspended_machine_resumes(
     assert attempt.told.get(timeout=PATIENCE) == "unreachable"
 
 
-def test_a_registration_ends_the_silence(beating: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    beats, _ = beating(FakeHttp())
-    registration = beats._registration
-    before, registration.id = beats._left(), ""
-    monkeypatch.setattr(beats, "_answered", beats._answered - 3_600.0)
-    registration.since -= 3_600.0
-    assert beats._left() < before - 3_000.0
-    monkeypatch.setattr(FakeHttp, "call", lambda *_: {"worker_id": "new", "protocol": 1})
-    registration.register()
-    assert beats._left() >= before
+def test_jobs_that_were_claimed_since_are_not_told_of_the_silence_before(
+    beating: Start, hanging: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1_000.0]
+    for module in (heartbeat, running_module):
+        monkeypatch.setattr(module, "boot_seconds", lambda: now[0])
+    monkeypatch.setattr(heartbeat, "LOOK_SECONDS", 0.01)
+    http, attempt, later = FakeHttp(), FakeAttempt("j", 300.0), FakeAttempt("k", 300.0)
+    http.answer = hanging
+    _, running = beating(http, attempt)
+    http.beats.get(timeout=PATIENCE)
+    now[0] += 60.0
+    running.add(cast(Attempt, later))
+    # Told at every look: at the second one the later job was there.
+    for _ in range(3):
+        assert attempt.told.get(timeout=PATIENCE) == "unreachable"
+    assert later.told.empty()
+    # If there is no answer from now on, it is its turn.
+    now[0] += 21.0
+    assert later.told.get(timeout=PATIENCE) == "unreachable"
 
 
 @pytest.mark.parametrize(("timeout", "limit"), [(0.5, 0.5), (35.0, 10.0)])
@@ -313,6 +323,19 @@ def test_a_request_is_given_up_after_a_third_of_the_shortest_lease(lease: float,
     beats, _ = beating(http)
     http.beats.get(timeout=PATIENCE)
     beats._send("w", [("j", 1)], lease, may_wait=False)
+    assert http.beats.get(timeout=PATIENCE) == ({"j"}, limit)
+
+
+@pytest.mark.parametrize(("left", "limit"), [(100.0, 8.0), (3.0, 3.0), (0.5, 1.0), (-60.0, 8.0)])
+def test_a_request_ends_before_handlers_have_to_stop_or_is_patient_afterwards(
+    monkeypatch: pytest.MonkeyPatch, left: float, limit: float
+) -> None:
+    http = FakeHttp()
+    client = cast(SyncHttp, http)
+    registration = Registration(client, {}, lambda: None, lambda: None)
+    beats = Heartbeats(client, registration, Running(), 5.0, lambda _: None)
+    monkeypatch.setattr(beats, "_left", lambda: left)
+    beats._send("w", [("j", 1)], 300.0, may_wait=False)
     assert http.beats.get(timeout=PATIENCE) == ({"j"}, limit)
 
 

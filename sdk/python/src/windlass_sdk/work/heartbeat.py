@@ -54,7 +54,7 @@ class Heartbeats(threading.Thread):
         self._silence = SILENCE_SECONDS - max(5.0, min(grace, CUT_OFF_GRACE_SECONDS))
         self._over = threading.Event()
         #: When the last heartbeat was sent that was answered, in ``boot_seconds``.
-        self._answered = registration.since
+        self._answered = boot_seconds()
         #: When the event loop was asked to answer, if it has not.
         self._pinged: float | None = None
         self._is_blocked_reported = False
@@ -69,6 +69,7 @@ class Heartbeats(threading.Thread):
 
     def run(self) -> None:
         """Sends heartbeats."""
+        self._answered = boot_seconds()
         threading.Thread(target=self._keep_short, name="windlass-leases", daemon=True).start()
         threading.Thread(target=self._watch_silence, name="windlass-silence", daemon=True).start()
         while not self._over.is_set():
@@ -111,13 +112,14 @@ class Heartbeats(threading.Thread):
             if left <= 0:
                 if not is_silent:
                     log.warning("no heartbeat was answered for %ds: handlers are told to stop", self._silence - left)
-                self._running.interrupt_all("unreachable")
+                # The server knew the worker when it gave it the others.
+                self._running.interrupt_all("unreachable", self._silence)
             is_silent = left <= 0
             self._over.wait(LOOK_SECONDS if is_silent else min(LOOK_SECONDS, left))
 
     def _left(self) -> float:
         """How long until handlers are told to stop unless a heartbeat is answered, in seconds."""
-        return max(self._answered, self._registration.since) + self._silence - boot_seconds()
+        return self._answered + self._silence - boot_seconds()
 
     def _keep_short(self) -> None:
         """Extends short leases after a third of their length, so that a heartbeat that gets lost ends none."""
@@ -150,13 +152,15 @@ class Heartbeats(threading.Thread):
     ) -> None:
         jobs = [{"id": id, "fence": fence} for id, fence in running]
         body: dict[str, Any] = {"worker_id": worker, "jobs": jobs}
-        # A request must not outlast the time after which handlers have to stop.
         limit, left = min(max(lease / 3, ANSWER_SECONDS[0]), ANSWER_SECONDS[1]), self._left()
         if jobs and may_wait and left > WAIT_SECONDS + limit and not self._over.is_set():
             body["wait"] = f"{round(WAIT_SECONDS * 1000)}ms"
             limit += WAIT_SECONDS
+        # It must not outlast the time after which handlers have to stop. Later a slow answer is better than none.
+        if left > 0:
+            limit = min(limit, max(ANSWER_SECONDS[0], left))
         try:
-            answer = self._http.call("POST", "/heartbeats", body, timeout=min(limit, max(ANSWER_SECONDS[0], left)))
+            answer = self._http.call("POST", "/heartbeats", body, timeout=limit)
         except Unreachable as error:
             if not may_repeat or not isinstance(error.__cause__, TimeoutError):
                 raise

@@ -9,7 +9,6 @@ from typing import Any
 
 from ..errors import ApiError, OtherProtocol, Unreachable
 from ..net.http_sync import SyncHttp
-from ..net.wire import boot_seconds
 
 log = logging.getLogger("windlass")
 
@@ -27,8 +26,6 @@ class Registration:
         self, http: SyncHttp, body: Mapping[str, Any], on_lost: Callable[[], None], on_failed: Callable[[], None]
     ) -> None:
         self.id = ""
-        #: When the request was sent that registered it, in ``boot_seconds``.
-        self.since = boot_seconds()
         #: Why the worker cannot go on.
         self.failure: OtherProtocol | None = None
         self._http, self._body, self._on_lost, self._on_failed = http, body, on_lost, on_failed
@@ -46,13 +43,12 @@ class Registration:
             if forgotten:
                 log.warning("the server does not know this worker any more; registering again")
                 self._on_lost()
-            asked = boot_seconds()
             registered = self._http.call("POST", "/workers", self._body)
             protocol = registered.get("protocol", PROTOCOL)
             if protocol != PROTOCOL:
                 self.failure = OtherProtocol(protocol, PROTOCOL)
                 raise self.failure
-            self.id, self.since = registered["worker_id"], asked
+            self.id = registered["worker_id"]
 
     def close(self) -> str:
         """Ends the registration, and returns its id. A heartbeat that the server refuses because it has forgotten the

@@ -7,6 +7,7 @@ import math
 import threading
 
 from ..durable.context import Reason
+from ..net.wire import boot_seconds
 from .attempt import Attempt
 
 log = logging.getLogger("windlass")
@@ -27,12 +28,14 @@ class Running:
         self.short_added = threading.Event()
         self._lock = threading.Lock()
         self._attempts: dict[str, Attempt] = {}
+        #: When they were added, in ``boot_seconds``.
+        self._since: dict[str, float] = {}
 
     def add(self, attempt: Attempt) -> None:
         """Adds an attempt. One of the same job that still runs has lost its lease."""
         with self._lock:
             earlier = self._attempts.get(attempt.cx.id)
-            self._attempts[attempt.cx.id] = attempt
+            self._attempts[attempt.cx.id], self._since[attempt.cx.id] = attempt, boot_seconds()
             if attempt.lease < SHORT_SECONDS:
                 self.has_short.set()
                 self.short_added.set()
@@ -45,7 +48,7 @@ class Running:
         with self._lock:
             if self._attempts.get(attempt.cx.id) is not attempt:
                 return False
-            del self._attempts[attempt.cx.id]
+            del self._attempts[attempt.cx.id], self._since[attempt.cx.id]
             if not self._attempts:
                 self.has_jobs.clear()
         return True
@@ -53,7 +56,7 @@ class Running:
     def take_all(self) -> list[Attempt]:
         """Removes and returns all."""
         with self._lock:
-            taken, self._attempts = list(self._attempts.values()), {}
+            taken, self._attempts, self._since = list(self._attempts.values()), {}, {}
         return taken
 
     def snapshot(self) -> list[tuple[str, int]]:
@@ -82,9 +85,10 @@ class Running:
             log.info("job %s: told to stop: %s", id, reason)
             attempt.interrupt(reason)
 
-    def interrupt_all(self, reason: Reason) -> None:
-        """Tells all handlers to stop."""
+    def interrupt_all(self, reason: Reason, age: float = 0.0) -> None:
+        """Tells all handlers to stop that have run for this long, in seconds."""
         with self._lock:
-            attempts = list(self._attempts.values())
+            until = boot_seconds() - age
+            attempts = [attempt for id, attempt in self._attempts.items() if self._since[id] <= until]
         for attempt in attempts:
             attempt.interrupt(reason)
