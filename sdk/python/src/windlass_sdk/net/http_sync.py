@@ -58,6 +58,8 @@ class SyncHttp:
             connection = self._local.connection = self.connect()
             self._local.process = os.getpid()
         headers = {**self.address.headers(), **(more or {})}
+        # For connecting, also again.
+        connection.timeout = min(CONNECT_SECONDS, timeout)
         try:
             if connection.sock is not None:
                 connection.sock.settimeout(timeout)

@@ -157,6 +157,11 @@ class StoreClock:
         return base_ms if self._is_stopped else base_ms + round((time.monotonic() - learnt) * 1000)
 
 
+def boot_seconds() -> float:
+    """A clock that goes on while the machine is suspended, where the system has one; the monotonic clock may stand still."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 def pauses(first: float = 0.05, longest: float = 2.0) -> Iterator[float]:
     """Pauses between tries: growing, with some jitter so that workers do not return together."""
     pause = first

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass")
 
+#: Longest grace period of handlers whose worker is cut off, in seconds; the silence before they are told allows for it.
+CUT_OFF_GRACE_SECONDS = 10.0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -59,13 +62,21 @@ class Attempt:
         self.lease = math.inf if lease is None else lease
         self._thread: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[Ended] | None = None
+        self._is_cut_off = False
         self._given_up: asyncio.Future[None] = self.loop.create_future()
 
     def interrupt(self, reason: Reason) -> None:
-        """Tells the handler to stop; it is abandoned after the grace period."""
-        if tell_to_stop(self.cx, reason):
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                self.loop.call_soon_threadsafe(self._interrupted)
+        """Tells the handler to stop; it is abandoned after the grace period. If its worker is cut off, that is shorter,
+        also for a handler that was told before."""
+        is_first, grace = tell_to_stop(self.cx, reason), self.settings.grace
+        if reason == "unreachable":
+            if self._is_cut_off:
+                return
+            self._is_cut_off, grace = True, min(grace, CUT_OFF_GRACE_SECONDS)
+        elif not is_first:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            self.loop.call_soon_threadsafe(self._interrupted, is_first, grace)
 
     async def finished(self) -> None:
         """Returns when nothing of the handler runs any more: its slot is not free before. A thread cannot be stopped;
@@ -77,10 +88,10 @@ class Attempt:
         if threads := self.calls.busy_threads():
             await asyncio.wait(threads)
 
-    def _interrupted(self) -> None:
-        if self._task is not None and self.job.is_async:
+    def _interrupted(self, is_first: bool, grace: float) -> None:
+        if is_first and self._task is not None and self.job.is_async:
             self._task.cancel()
-        self.loop.call_later(self.settings.grace, self._give_up)
+        self.loop.call_later(grace, self._give_up)
 
     def _give_up(self) -> None:
         if not self._given_up.done():

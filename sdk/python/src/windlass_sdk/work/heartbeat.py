@@ -1,4 +1,4 @@
-"""Heartbeats, in a thread of their own: a handler that blocks the event loop keeps its lease."""
+"""Heartbeats, in threads of their own: a handler that blocks the event loop keeps its lease."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from typing import Any
 from ..durable.context import Reason
 from ..errors import ApiError, Unreachable
 from ..net.http_sync import SyncHttp
+from ..net.wire import boot_seconds
+from .attempt import CUT_OFF_GRACE_SECONDS
 from .registration import HEARTBEAT_SECONDS, Registration
-from .running import Running
+from .running import SHORT_SECONDS, Running
 
 log = logging.getLogger("windlass")
 
 #: How long a heartbeat waits for a directive, in seconds. Jobs that start meanwhile are in the next one.
 WAIT_SECONDS = 2.0
-#: Longest wait for the answer to a heartbeat, in seconds.
-ANSWER_SECONDS = 10.0
+#: Least and most of a third of the shortest lease, in seconds: for so long an answer may take, apart from its wait.
+ANSWER_SECONDS = (1.0, 8.0)
 #: Shortest and longest pause between heartbeats of running jobs, in seconds.
 PAUSES = (0.2, 2.0)
 #: Handlers of a worker that is silent for this long have stopped, in seconds: a server considers it dead after 30 s of its
 #: own time, which may run faster by a tenth.
 SILENCE_SECONDS = 26.0
+#: Longest time between two looks at the silence, in seconds: the machine may have been suspended meanwhile.
+LOOK_SECONDS = 0.5
 #: Most jobs in one request.
 JOBS_MAX = 1_000
 #: The event loop is reported if it did not run for so long, in seconds.
@@ -47,23 +51,27 @@ class Heartbeats(threading.Thread):
     ) -> None:
         super().__init__(name="windlass-heartbeats", daemon=True)
         self._http, self._registration, self._running, self._ping = http, registration, running, ping
-        self._silence = SILENCE_SECONDS - max(5.0, min(grace, 10.0))
+        self._silence = SILENCE_SECONDS - max(5.0, min(grace, CUT_OFF_GRACE_SECONDS))
         self._over = threading.Event()
-        self._answered = time.monotonic()
+        #: When the last heartbeat was sent that was answered, in ``boot_seconds``.
+        self._answered = boot_seconds()
         #: When the event loop was asked to answer, if it has not.
         self._pinged: float | None = None
         self._is_blocked_reported = False
         self._pause = PAUSES[0]
 
     def stop(self) -> None:
-        """Ends the thread after its current request."""
+        """Ends the threads after their current requests."""
         self._over.set()
         self._running.has_jobs.set()
         self._running.has_short.set()
+        self._running.short_added.set()
 
     def run(self) -> None:
         """Sends heartbeats."""
+        self._answered = boot_seconds()
         threading.Thread(target=self._keep_short, name="windlass-leases", daemon=True).start()
+        threading.Thread(target=self._watch_silence, name="windlass-silence", daemon=True).start()
         while not self._over.is_set():
             jobs = self._running.snapshot()
             self._beat(jobs)
@@ -75,10 +83,12 @@ class Heartbeats(threading.Thread):
         self._http.close()
 
     def _beat(self, running: list[tuple[str, int]]) -> None:
-        worker, asked = self._registration.id, time.monotonic()
+        worker, asked = self._registration.id, boot_seconds()
+        # The other thread keeps those that are shorter.
+        lease = max(self._running.shortest_lease(), SHORT_SECONDS)
         try:
             for start in range(0, max(1, len(running)), JOBS_MAX):
-                self._send(worker, running[start:start + JOBS_MAX], is_last=start + JOBS_MAX >= len(running))
+                self._send(worker, running[start:start + JOBS_MAX], lease, may_wait=start + JOBS_MAX >= len(running))
             self._answered, self._pause = asked, PAUSES[0]
             return
         except ApiError as error:
@@ -91,31 +101,72 @@ class Heartbeats(threading.Thread):
             # Whatever it is, the leases depend on the next one.
             log.exception("heartbeat failed")
         self._pause = min(self._pause * 2, PAUSES[1])
-        if time.monotonic() - self._answered >= self._silence:
-            self._running.interrupt_all("unreachable")
+
+    def _watch_silence(self) -> None:
+        """Tells handlers to stop when the worker was silent for too long. It makes no requests, which may take any time."""
+        is_silent = False
+        while not self._over.is_set():
+            if not self._running.has_jobs.wait(HEARTBEAT_SECONDS / 2):
+                continue
+            left = self._left()
+            if left <= 0:
+                if not is_silent:
+                    log.warning("no heartbeat was answered for %ds: handlers are told to stop", self._silence - left)
+                # The server knew the worker when it gave it the others.
+                self._running.interrupt_all("unreachable", self._silence)
+            is_silent = left <= 0
+            self._over.wait(LOOK_SECONDS if is_silent else min(LOOK_SECONDS, left))
+
+    def _left(self) -> float:
+        """How long until handlers are told to stop unless a heartbeat is answered, in seconds."""
+        return self._answered + self._silence - boot_seconds()
 
     def _keep_short(self) -> None:
         """Extends short leases after a third of their length, so that a heartbeat that gets lost ends none."""
         while not self._over.is_set():
             self._running.has_short.wait()
             jobs, lease = self._running.short_leases()
+            began = time.monotonic()
             try:
                 for start in range(0, len(jobs), JOBS_MAX):
-                    self._send(self._registration.id, jobs[start:start + JOBS_MAX], is_last=False)
+                    self._send(self._registration.id, jobs[start:start + JOBS_MAX], lease, may_wait=False)
             except (ApiError, Unreachable) as error:
                 # The other thread does what has to be done about it.
                 log.debug("heartbeat for short leases failed: %s", error)
-            self._over.wait(max(lease / 3, PAUSES[0]))
+            except Exception:
+                log.exception("heartbeat for short leases failed")
+            self._pause_short(began)
         self._http.close()
 
-    def _send(self, worker: str, running: list[tuple[str, int]], is_last: bool) -> None:
+    def _pause_short(self, began: float) -> None:
+        """Returns a third of the shortest lease after the last heartbeat, also of a lease that starts meanwhile."""
+        while not self._over.is_set():
+            self._running.short_added.clear()
+            _, lease = self._running.short_leases()
+            left = began + max(lease / 3, PAUSES[0]) - time.monotonic()
+            if left <= 0 or not self._running.short_added.wait(left):
+                return
+
+    def _send(
+        self, worker: str, running: list[tuple[str, int]], lease: float, may_wait: bool, may_repeat: bool = True
+    ) -> None:
         jobs = [{"id": id, "fence": fence} for id, fence in running]
         body: dict[str, Any] = {"worker_id": worker, "jobs": jobs}
-        # A request must not outlast the time after which handlers have to stop.
-        left = self._answered + self._silence - time.monotonic()
-        if jobs and is_last and left > ANSWER_SECONDS and not self._over.is_set():
+        limit, left = min(max(lease / 3, ANSWER_SECONDS[0]), ANSWER_SECONDS[1]), self._left()
+        if jobs and may_wait and left > WAIT_SECONDS + limit and not self._over.is_set():
             body["wait"] = f"{round(WAIT_SECONDS * 1000)}ms"
-        answer = self._http.call("POST", "/heartbeats", body, timeout=min(ANSWER_SECONDS, max(1.0, left)))
+            limit += WAIT_SECONDS
+        # It must not outlast the time after which handlers have to stop. Later a slow answer is better than none.
+        if left > 0:
+            limit = min(limit, max(ANSWER_SECONDS[0], left))
+        try:
+            answer = self._http.call("POST", "/heartbeats", body, timeout=limit)
+        except Unreachable as error:
+            if not may_repeat or not isinstance(error.__cause__, TimeoutError):
+                raise
+            # The connection may have died, not the server; the next one is new.
+            log.warning("a heartbeat was not answered, sending it again: %s", error)
+            return self._send(worker, running, lease, may_wait=False, may_repeat=False)
         for (id, fence), shown in zip(running, answer["jobs"]):
             if shown["directive"] != "continue":
                 self._running.interrupt(id, fence, reason_of(shown["directive"]))

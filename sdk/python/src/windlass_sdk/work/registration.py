@@ -66,3 +66,6 @@ class Registration:
             self._on_failed()
         except (ApiError, Unreachable) as error:
             log.warning("cannot register again: %s", error)
+        except Exception:
+            # Such as an answer that is not the server's: the thread of the heartbeats goes on.
+            log.exception("cannot register again")
