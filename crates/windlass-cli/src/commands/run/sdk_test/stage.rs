@@ -1,6 +1,9 @@
 //! The server of a case: in memory, with a clock that stands still, perhaps behind a slow network, and it can be restarted.
 
+use std::hash::{BuildHasher, RandomState};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +24,10 @@ use super::lossy::{self, AnswerCount, LostAnswer};
 /// How long every part of a message takes on a slow network.
 const DELAY: Duration = Duration::from_millis(40);
 
+/// Ports of servers that are restarted, and how many may be taken by others before it is an error.
+const PORTS: Range<u16> = 10_000..30_000;
+const PORT_TRIES: u32 = 100;
+
 /// A running server.
 pub(super) struct Stage {
     pub(super) store: Store,
@@ -39,7 +46,7 @@ impl Stage {
         let env = Environment::new(clock.clone(), Entropy::from_system(), StoreOptions::default());
         let store = Store::open_in("memory:", env)?;
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let port = reserved(any)?;
+        let port = reserved()?;
         let listen = port.as_ref().map_or(Ok(any), TcpSocket::local_addr)?;
         let (address, stop, serving) = serve(&store, &clock, listen).await?;
         Ok(Stage { store, clock, address, stop, serving: Some(serving), _port: port })
@@ -123,15 +130,23 @@ impl Stage {
 }
 
 /// A socket that has a port and does not listen. Linux lets a server listen there all the same; on other systems nothing is
-/// reserved.
-fn reserved(any: SocketAddr) -> std::io::Result<Option<TcpSocket>> {
+/// reserved. The port is none that a system gives away by itself: another listener on any port could get it while the
+/// server restarts.
+fn reserved() -> std::io::Result<Option<TcpSocket>> {
     if !cfg!(target_os = "linux") {
         return Ok(None);
     }
-    let socket = TcpSocket::new_v4()?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(any)?;
-    Ok(Some(socket))
+    let mut tries = 0;
+    loop {
+        let chance = RandomState::new().hash_one(tries) % PORTS.len() as u64;
+        let port = PORTS.start + u16::try_from(chance).expect("there are fewer ports");
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        match socket.bind(SocketAddr::from(([127, 0, 0, 1], port))) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && tries < PORT_TRIES => tries += 1,
+            bound => return bound.map(|()| Some(socket)),
+        }
+    }
 }
 
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration, change: impl Fn(&mut [u8])) {
