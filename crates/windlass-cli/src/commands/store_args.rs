@@ -88,7 +88,7 @@ impl StoreArgs {
                 Ok(store) => return Ok(store),
                 Err(error) => error,
             };
-            if deadline.is_over() || !matches!(error, OpenError::Store(StoreError::Away(_))) {
+            if deadline.is_over() || !matches!(error, OpenError::Store(StoreError::Unavailable(_))) {
                 return Err(self.cannot_open(&error));
             }
             if !is_told {

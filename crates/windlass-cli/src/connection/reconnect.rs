@@ -77,7 +77,7 @@ fn is_passing(refusal: &ErrorResponse) -> bool {
 }
 
 /// Whether the server is unavailable for a while: it restarts, opens its store, or is overloaded.
-fn is_away(failure: &Failure) -> bool {
+fn is_unavailable(failure: &Failure) -> bool {
     match failure {
         Failure::NoServer { .. } | Failure::Silent { .. } | Failure::BadAnswer { .. } => true,
         Failure::Refused(refusal) => is_passing(refusal),
@@ -94,11 +94,11 @@ pub(crate) struct RetryDeadline {
 impl RetryDeadline {
     /// Unwraps the result of a read. If the server is unavailable, waits for a while and returns None: the caller reads
     /// again.
-    pub(crate) async fn retry_while_away<T>(
+    pub(crate) async fn retry_while_unavailable<T>(
         &mut self,
         looked: Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
-        let found = self.unless_away(looked)?;
+        let found = self.if_available(looked)?;
         if found.is_none() {
             tokio::time::sleep(FOLLOW_PAUSE).await;
         }
@@ -106,13 +106,13 @@ impl RetryDeadline {
     }
 
     /// The result of a read; None if the server is unavailable, but not for long.
-    fn unless_away<T>(&mut self, looked: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    fn if_available<T>(&mut self, looked: Result<T, Failure>) -> Result<Option<T>, Failure> {
         match looked {
             Ok(found) => {
                 self.tries = 0;
                 Ok(Some(found))
             }
-            Err(failure) if !is_away(&failure) || self.tries >= FOLLOW_TRIES_MAX => Err(failure),
+            Err(failure) if !is_unavailable(&failure) || self.tries >= FOLLOW_TRIES_MAX => Err(failure),
             Err(_) => {
                 self.tries += 1;
                 Ok(None)
@@ -169,11 +169,11 @@ impl<'a> JobEventStream<'a> {
     }
 
     /// Unwraps the result of a read. If the server is unavailable, waits for it and returns None: the caller reads again.
-    pub(crate) async fn retry_while_away<T>(
+    pub(crate) async fn retry_while_unavailable<T>(
         &mut self,
         looked: Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
-        let found = self.patience.unless_away(looked)?;
+        let found = self.patience.if_available(looked)?;
         if found.is_some() {
             return Ok(found);
         }

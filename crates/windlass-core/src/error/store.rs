@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Forbidden;
 
-/// The store failed. Nothing changed, except that after [`Away`](StoreError::Away) and
+/// The store failed. Nothing changed, except that after [`Unavailable`](StoreError::Unavailable) and
 /// [`Unreachable`](StoreError::Unreachable) it may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -44,7 +44,7 @@ pub enum StoreError {
     Damaged(String),
     /// The database server is unreachable or read-only; the store keeps trying to reconnect.
     #[error("the database is unavailable: {0}; try again later")]
-    Away(String),
+    Unavailable(String),
     /// Any other database error.
     #[error("database error: {0}")]
     Database(String),

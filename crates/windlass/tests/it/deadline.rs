@@ -44,7 +44,7 @@ async fn a_locked_file_is_told_to_everybody_in_time() {
     assert!(watch.elapsed() < in_time, "{:?}", watch.elapsed());
     for refused in [first, second] {
         let Err(SubmitError::Store(error)) = refused else { panic!("the file is locked") };
-        assert!(matches!(error, StoreError::Overloaded { .. } | StoreError::Away(_)), "{error}");
+        assert!(matches!(error, StoreError::Overloaded { .. } | StoreError::Unavailable(_)), "{error}");
         assert!(!error.to_string().contains("not known"), "{error}");
     }
     let jobs = async || store.stats(&Caller::local()).await.unwrap().states.values().sum::<u64>();

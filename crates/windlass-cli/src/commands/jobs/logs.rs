@@ -76,9 +76,9 @@ async fn follow(client: &ServerClient, id: &str, printed: &mut PrintState) -> an
     loop {
         // The state is read before the lines, so that no line written before the end is missed.
         let looked = client.ask::<Job>(Call::get(&["jobs", id])).await;
-        let Some(job) = changes.retry_while_away(looked).await? else { continue };
+        let Some(job) = changes.retry_while_unavailable(looked).await? else { continue };
         let found = lines(client, id, printed.after).await;
-        let Some(found) = changes.retry_while_away(found).await? else { continue };
+        let Some(found) = changes.retry_while_unavailable(found).await? else { continue };
         printed.print(found)?;
         if job.completed_at.is_some() {
             return Ok(());

@@ -46,7 +46,8 @@ pub(crate) async fn stream(args: &StreamArgs) -> anyhow::Result<ExitCode> {
     let mut patience = RetryDeadline::default();
     loop {
         let looked = page(&client, &id, printed.after, args.follow).await;
-        let Some(page) = (if args.follow { patience.retry_while_away(looked).await? } else { Some(looked?) })
+        let Some(page) =
+            (if args.follow { patience.retry_while_unavailable(looked).await? } else { Some(looked?) })
         else {
             continue;
         };

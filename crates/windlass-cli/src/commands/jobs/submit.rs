@@ -319,7 +319,7 @@ async fn ended(client: &ServerClient, id: &str) -> anyhow::Result<(JsonReply, Jo
     loop {
         let looked = client.send(Call::get(&["jobs", id])).await;
         let looked = looked.and_then(|answer| answer.read::<Job>().map(|job| (answer, job)));
-        let Some((answer, job)) = changes.retry_while_away(looked).await? else { continue };
+        let Some((answer, job)) = changes.retry_while_unavailable(looked).await? else { continue };
         if job.completed_at.is_some() {
             return Ok((answer, job));
         }

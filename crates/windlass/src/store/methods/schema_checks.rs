@@ -125,7 +125,7 @@ impl Store {
         tokio::select! {
             biased;
             turn = self.env.schemas.turns.clone().acquire_owned() => turn.map_err(|_| StoreError::Closed),
-            () = late => Err(StoreError::Away(busy.to_owned())),
+            () = late => Err(StoreError::Unavailable(busy.to_owned())),
         }
     }
 

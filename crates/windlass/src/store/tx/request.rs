@@ -121,7 +121,7 @@ impl<T, E: From<StoreError>> PendingReply<T, E> {
                 } else {
                     "no answer in time; whether the change was made is not known"
                 };
-                Err(StoreError::Away(why.to_owned()).into())
+                Err(StoreError::Unavailable(why.to_owned()).into())
             }
         }
     }

@@ -105,7 +105,7 @@ async fn a_commit_that_is_forgotten_is_not_known_and_never_made_again() {
     let mut case = Case::new().await;
     let forget = "DELETE FROM @.commits WHERE n < (SELECT max(n) FROM @.commits) - 4500";
     let answer = case.submit_during(Cut::AfterCommit, MANY, forget).await;
-    let Err(SubmitError::Store(StoreError::Away(why))) = answer else { panic!("{answer:?}") };
+    let Err(SubmitError::Store(StoreError::Unavailable(why))) = answer else { panic!("{answer:?}") };
     assert!(why.contains("not known"), "{why}");
     // It was made, once.
     case.goes_on_with(&[0, 1, 2, 3, 4]).await;

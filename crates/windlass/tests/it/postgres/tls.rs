@@ -97,7 +97,7 @@ impl Listening {
 
 fn refused(address: &str) -> String {
     match Store::open(address, StoreOptions::default()) {
-        Err(OpenError::Store(StoreError::Away(why))) => why,
+        Err(OpenError::Store(StoreError::Unavailable(why))) => why,
         Err(other) => other.to_string(),
         Ok(_) => panic!("a server was trusted that should not be: {address}"),
     }

@@ -130,7 +130,7 @@ impl Task {
     }
 
     fn lose(self) {
-        let lost = Err(StoreError::Away("the connection was lost".to_owned()));
+        let lost = Err(StoreError::Unavailable("the connection was lost".to_owned()));
         match self {
             Task::Write(task) => task.done(lost),
             Task::Read(task) => task.done(lost),

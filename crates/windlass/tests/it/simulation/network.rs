@@ -146,5 +146,5 @@ impl WriteTask for Unanswered {
 }
 
 fn lost() -> StoreError {
-    StoreError::Away("the connection was lost; whether the change was made is not known".to_owned())
+    StoreError::Unavailable("the connection was lost; whether the change was made is not known".to_owned())
 }

@@ -107,7 +107,7 @@ pub(super) async fn follow(client: &ServerClient, args: &SeveralArgs, is_json: b
     loop {
         if !is_known {
             let running = client.page(args.list(vec![JobState::Running]), "jobs").await;
-            let Some(running) = patience.retry_while_away(running).await? else { continue };
+            let Some(running) = patience.retry_while_unavailable(running).await? else { continue };
             for job in read_each::<Job>("jobs", running.items) {
                 let job_type = job.r#type.to_string();
                 let source = Source { job_type, after: 0, is_over: false };
@@ -131,7 +131,7 @@ pub(super) async fn follow(client: &ServerClient, args: &SeveralArgs, is_json: b
         }
         if let Err(error) = printer.round(client, &mut sources).await {
             match error.downcast::<Failure>() {
-                Ok(failure) => drop(patience.retry_while_away::<()>(Err(failure)).await?),
+                Ok(failure) => drop(patience.retry_while_unavailable::<()>(Err(failure)).await?),
                 Err(other) => return Err(other),
             }
         }

@@ -101,8 +101,8 @@ impl Connection {
         let connecting = address.config.connect(address.tls.clone());
         let (client, connection) = match runtime.block_on(waits.give(connecting, most)) {
             Some(Ok(connected)) => connected,
-            Some(Err(error)) => return Err(away(&error)),
-            None => return Err(StoreError::Away(format!("no connection within {most:.0?}"))),
+            Some(Err(error)) => return Err(unavailable(&error)),
+            None => return Err(StoreError::Unavailable(format!("no connection within {most:.0?}"))),
         };
         runtime.spawn(async move {
             if let Err(error) = connection.await {
@@ -369,7 +369,7 @@ impl Connection {
     /// Fails if the connection is lost, or may not be asked.
     fn check_usable(&self) -> EngineResult<()> {
         if let Some(why) = &self.lost {
-            return Err(StoreError::Away(why.clone()));
+            return Err(StoreError::Unavailable(why.clone()));
         }
         if self.is_silent {
             return Err(StoreError::Database("this needs what is stored now".to_owned()));
@@ -399,7 +399,7 @@ impl Connection {
     }
 
     fn silence(&self) -> StoreError {
-        StoreError::Away(self.lost.clone().unwrap_or_else(|| "no answer".to_owned()))
+        StoreError::Unavailable(self.lost.clone().unwrap_or_else(|| "no answer".to_owned()))
     }
 
     fn fail(&mut self, error: &tokio_postgres::Error) -> StoreError {
@@ -408,10 +408,10 @@ impl Connection {
         // as after a manual cancellation, in the same way as after a broken connection.
         let is_early = error.code() == Some(&SqlState::QUERY_CANCELED)
             && self.waits.until.is_some_and(|until| !until.is_over());
-        if self.client.is_closed() || is_early || matches!(classified, StoreError::Away(_)) {
+        if self.client.is_closed() || is_early || matches!(classified, StoreError::Unavailable(_)) {
             let why = words(error);
             self.mark_lost(&why);
-            return StoreError::Away(why);
+            return StoreError::Unavailable(why);
         }
         classified
     }
@@ -437,8 +437,8 @@ fn typed(values: &[Parameter]) -> Vec<(&(dyn ToSql + Sync), Type)> {
     values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect()
 }
 
-fn away(error: &tokio_postgres::Error) -> StoreError {
-    StoreError::Away(words(error))
+fn unavailable(error: &tokio_postgres::Error) -> StoreError {
+    StoreError::Unavailable(words(error))
 }
 
 /// The database's own message rather than the driver's.
@@ -451,7 +451,7 @@ fn words(error: &tokio_postgres::Error) -> String {
 
 /// Converts a database error into a store error.
 pub(super) fn classify_error(error: &tokio_postgres::Error) -> StoreError {
-    let Some(code) = error.code() else { return away(error) };
+    let Some(code) = error.code() else { return unavailable(error) };
     let state = code.code();
     if *code == SqlState::DISK_FULL {
         return StoreError::Full;
@@ -471,7 +471,7 @@ pub(super) fn classify_error(error: &tokio_postgres::Error) -> StoreError {
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
         || *code == SqlState::READ_ONLY_SQL_TRANSACTION
         || *code == SqlState::TOO_MANY_CONNECTIONS;
-    if is_gone { away(error) } else { StoreError::Database(words(error)) }
+    if is_gone { unavailable(error) } else { StoreError::Database(words(error)) }
 }
 
 /// A column of a row; an unexpected type or value is damage.

@@ -171,5 +171,5 @@ pub(super) fn refuse_newer(works_with: i64) -> Result<(), StoreError> {
 pub(super) fn refuse_standby(link: &mut Connection) -> Result<(), StoreError> {
     let rows = link.fetch("SELECT pg_is_in_recovery()", Vec::new())?;
     let is_standby = rows.first().map_or(Ok(false), |row| get::<bool>(row, 0))?;
-    if is_standby { Err(StoreError::Away("the server is a standby".to_owned())) } else { Ok(()) }
+    if is_standby { Err(StoreError::Unavailable("the server is a standby".to_owned())) } else { Ok(()) }
 }

@@ -83,7 +83,7 @@ impl Reader {
             if wait_limit.is_over() || self.closing.deadline().is_some_and(Deadline::is_over) {
                 return Err(outcome
                     .err()
-                    .unwrap_or_else(|| StoreError::Away("the connection broke".to_owned())));
+                    .unwrap_or_else(|| StoreError::Unavailable("the connection broke".to_owned())));
             }
             std::thread::sleep(pause.min(wait_limit.left()));
             pause = (pause * 2).min(limits::RECONNECT_EVERY_MAX);

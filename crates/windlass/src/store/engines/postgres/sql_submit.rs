@@ -399,7 +399,7 @@ mod tests {
         inbox.call();
         let mut called = writes.take(8);
         assert_eq!(called.len(), 1);
-        called.pop().unwrap().done(Err(StoreError::Away("it is restarted".to_owned())));
+        called.pop().unwrap().done(Err(StoreError::Unavailable("it is restarted".to_owned())));
         inbox.call();
         assert_eq!(writes.take(8).len(), 1);
     }

@@ -309,7 +309,7 @@ impl Tables {
     fn unflushed_missing(&mut self, known: Meta) -> StoreError {
         let why = format!("the database restarted without commit {}, which was not on disk", known.commit);
         self.link.mark_lost(&why);
-        StoreError::Away(why)
+        StoreError::Unavailable(why)
     }
 
     /// Applies other nodes' commits; clears all caches if it is unknown what they did.

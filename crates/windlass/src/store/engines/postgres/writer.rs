@@ -223,7 +223,7 @@ impl Writer {
                 Attempt::Lost(error) => error,
                 Attempt::Unknown(lost) => {
                     unknown = Some(lost);
-                    StoreError::Away("the connection broke during a commit".to_owned())
+                    StoreError::Unavailable("the connection broke during a commit".to_owned())
                 }
             };
             self.idle.lost();
@@ -231,8 +231,8 @@ impl Writer {
             let outage =
                 until.map_or(nobody_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
             let is_given_up = outage.is_over() && unknown.is_some();
-            let away = if is_given_up { Err(error.clone()) } else { self.reconnect(outage, until) };
-            if let Err(error) = away {
+            let lost = if is_given_up { Err(error.clone()) } else { self.reconnect(outage, until) };
+            if let Err(error) = lost {
                 self.has_unknown |= unknown.is_some();
                 return Err(if unknown.is_some() { not_known(error) } else { error });
             }
@@ -283,7 +283,7 @@ impl Writer {
                     self.has_unknown = true;
                     let why =
                         "the connection broke during a commit, and the commits of that time were removed";
-                    return Attempt::Refused(not_known(StoreError::Away(why.to_owned())));
+                    return Attempt::Refused(not_known(StoreError::Unavailable(why.to_owned())));
                 }
                 Err(error @ StoreError::Stopped(_)) => return self.refused(error),
                 // It must not be reported as not done: the old connection may hold the lock because its commit waits
@@ -438,7 +438,7 @@ impl Writer {
         let mut pause = limits::RECONNECT_EVERY_MIN;
         loop {
             if self.closing.deadline().is_some_and(Deadline::is_over) {
-                return Err(StoreError::Away("the store is being closed".to_owned()));
+                return Err(StoreError::Unavailable("the store is being closed".to_owned()));
             }
             let error = match connect(&self.address, self.waits(until)) {
                 Ok(link) => {
@@ -459,8 +459,8 @@ impl Writer {
 /// The same error for callers whose change has an unknown outcome.
 pub(super) fn not_known(error: StoreError) -> StoreError {
     match error {
-        StoreError::Away(why) => {
-            StoreError::Away(format!("{why}; whether the last change was made is not known"))
+        StoreError::Unavailable(why) => {
+            StoreError::Unavailable(format!("{why}; whether the last change was made is not known"))
         }
         error => error,
     }

@@ -57,7 +57,7 @@ pub(super) fn retry_while_locked<T>(
         }
         if until.is_over() {
             let why = "another program holds a lock on the file and must end its transaction first";
-            return Err(StoreError::Away(why.to_owned()));
+            return Err(StoreError::Unavailable(why.to_owned()));
         }
         // Some conflicts are reported immediately, without calling the handler.
         thread::sleep(pause.min(until.left()));
@@ -101,7 +101,7 @@ mod tests {
             tries += 1;
             Err(StoreError::Database("database is locked".to_owned()))
         });
-        assert!(matches!(locked, Err(StoreError::Away(_))));
+        assert!(matches!(locked, Err(StoreError::Unavailable(_))));
         assert_eq!(tries, 1, "it is tried once in any case");
         let full = retry_while_locked::<()>(None, || {
             tries += 1;
@@ -123,7 +123,7 @@ mod tests {
         let begun = retry_while_locked(Some(deadline), || {
             waiter.execute_batch("BEGIN IMMEDIATE").map_err(store_error)
         });
-        assert!(matches!(begun, Err(StoreError::Away(_))));
+        assert!(matches!(begun, Err(StoreError::Unavailable(_))));
         assert!(watch.elapsed() < limits::LOCK_WAIT / 2, "{:?}", watch.elapsed());
     }
 }

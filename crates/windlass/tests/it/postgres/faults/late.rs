@@ -211,7 +211,7 @@ async fn reads_behind_others_are_told_that_the_database_is_away() {
     });
     for asked in asked.collect::<Vec<_>>() {
         let error = asked.await.unwrap().expect_err("there is no database");
-        assert!(matches!(error, StoreError::Away(_)), "{error}");
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     }
     store.close();
 }

@@ -27,7 +27,7 @@ impl Engine for Refusing {
     fn write(&self, task: Box<dyn WriteTask>) {
         let less = |left: usize| left.checked_sub(1);
         if self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
-            return task.done(Err(StoreError::Away("the connection was lost".to_owned())));
+            return task.done(Err(StoreError::Unavailable("the connection was lost".to_owned())));
         }
         self.0.write(task);
     }

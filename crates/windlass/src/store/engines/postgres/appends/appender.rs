@@ -40,7 +40,7 @@ pub(in super::super) struct Appender {
     /// Separate from the store's entropy, whose output must not depend on the engine.
     nonces: Entropy,
     /// Since it could not connect.
-    away: Option<Stopwatch>,
+    unavailable: Option<Stopwatch>,
     /// Whether submissions cannot be decided about with what is cached.
     is_outdated: bool,
     /// Since that was read.
@@ -83,7 +83,7 @@ impl Appender {
             notifications,
             backlog,
             nonces: Entropy::from_system(),
-            away: None,
+            unavailable: None,
             is_outdated: false,
             looked: Stopwatch::start(),
             seen_commits: 0,
@@ -224,7 +224,7 @@ impl Appender {
     fn run(&mut self, tasks: &mut Group) -> Result<(AppendedJobs, Effects), NotAppended> {
         let now = self.env.clock.now_after(Timestamp::from_millis(self.known.at));
         let Some(tables) = &mut self.tables else {
-            return Err(StoreError::Away("there is no connection".to_owned()).into());
+            return Err(StoreError::Unavailable("there is no connection".to_owned()).into());
         };
         let meta = tables.meta;
         // They are counted when they are taken in.
@@ -237,8 +237,8 @@ impl Appender {
     }
 
     fn connect(&mut self, until: Option<Deadline>) -> EngineResult<()> {
-        if self.away.as_ref().is_some_and(|away| away.elapsed() < limits::APPENDER_PAUSE) {
-            return Err(StoreError::Away("there was no connection a moment ago".to_owned()));
+        if self.unavailable.as_ref().is_some_and(|since| since.elapsed() < limits::APPENDER_PAUSE) {
+            return Err(StoreError::Unavailable("there was no connection a moment ago".to_owned()));
         }
         let waits = Waits {
             until,
@@ -251,7 +251,7 @@ impl Appender {
             tables.appends = AppendState::behind(self.address.append_gate());
             self.tables = Some(tables);
         });
-        self.away = connected.is_err().then(Stopwatch::start);
+        self.unavailable = connected.is_err().then(Stopwatch::start);
         connected?;
         self.refresh()
     }
@@ -288,6 +288,8 @@ impl Appender {
             self.known = KnownCommit::from(meta);
             return Ok(());
         }
-        Err(StoreError::Away("the database lacks a commit of this node, or has forgotten it".to_owned()))
+        Err(StoreError::Unavailable(
+            "the database lacks a commit of this node, or has forgotten it".to_owned(),
+        ))
     }
 }

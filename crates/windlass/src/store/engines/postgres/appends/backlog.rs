@@ -222,12 +222,15 @@ impl WriteTask for Unanswered {
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
-        let is_known =
-            if self.is_unknown { Err(StoreError::Away("its answer was lost".to_owned())) } else { Ok(()) };
+        let is_known = if self.is_unknown {
+            Err(StoreError::Unavailable("its answer was lost".to_owned()))
+        } else {
+            Ok(())
+        };
         let outcome = outcome.and(is_known).map_err(|error| match error {
             error @ StoreError::Stopped(_) => error,
             // Whatever kept it from being looked up: it may have been made.
-            error => writer::not_known(StoreError::Away(error.to_string())),
+            error => writer::not_known(StoreError::Unavailable(error.to_string())),
         });
         self.tasks.into_iter().for_each(|task| task.done(outcome.clone()));
     }

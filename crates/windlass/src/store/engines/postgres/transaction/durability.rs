@@ -110,7 +110,7 @@ impl Tables {
             Err(error) => format!("whether commit {} is on disk is not known: {error}", commit.commit),
         };
         self.link.mark_lost(&why);
-        Err(StoreError::Away(why))
+        Err(StoreError::Unavailable(why))
     }
 }
 
