@@ -197,7 +197,7 @@ pub struct ChildrenBody {
     /// Its name within the parent, so that a replay finds the group again; `children` if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whether the parent parks until the group is decided; true if not given. With false it goes on, and can park on the
+    /// Whether the parent parks until the group is decided; true if not given. With false it continues, and can park on the
     /// group later with `group`, or never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub park: Option<bool>,

@@ -29,7 +29,7 @@ pub struct Worker {
     pub heartbeats: bool,
     /// When it registered.
     pub registered_at: Moment,
-    /// When it was last heard of.
+    /// When it was last seen.
     pub seen_at: Moment,
     /// Whether its heartbeats arrive.
     pub alive: bool,

@@ -47,7 +47,7 @@ pub(crate) async fn store(
     address: &str,
     floor: Option<&Folder>,
     size: Size,
-    tell: &mut dyn FnMut(Figure),
+    report: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
     let floor = match floor {
         Some(folder) => Some(sqlite_floor::measure(folder.path(), u32::try_from(size.jobs)?, size.payload)?),
@@ -55,22 +55,22 @@ pub(crate) async fn store(
         None => None,
     };
     let bench = BenchWorker::open(address, size.payload).await?;
-    tell(bench.submit_singly(size.jobs / 4, CALLERS).await?);
-    tell(bench.submit_batches(size.jobs).await?.beside(floor.map(|floor| floor.insert)));
+    report(bench.submit_singly(size.jobs / 4, CALLERS).await?);
+    report(bench.submit_batches(size.jobs).await?.beside(floor.map(|floor| floor.insert)));
     let drained = bench.drain(size.jobs / 4 + size.jobs, 4).await?;
     let work = floor.map(|floor| floor.claim_and_finish);
-    tell(Figure::new("drain", "claim(100) + finish, 4 callers").rate(drained).beside(work));
-    tell(bench.pick_up(size.rounds).await?);
+    report(Figure::new("drain", "claim(100) + finish, 4 callers").rate(drained).beside(work));
+    report(bench.pick_up(size.rounds).await?);
     if address.starts_with("postgres") {
-        tell(bench.pick_up_remote(address, size.rounds).await?);
+        report(bench.pick_up_remote(address, size.rounds).await?);
     }
     if size.backlog > 0 {
-        bench.flatness(size.backlog, tell).await?;
+        bench.flatness(size.backlog, report).await?;
     }
     bench.close().await?;
     let plan = Plan { concurrency: CONCURRENCY, jobs: size.jobs, rounds: size.rounds, idle: size.time };
-    handlers::measure(address, plan, tell).await?;
-    workflow::measure(address, size.jobs / 100, size.jobs / 20, tell).await
+    handlers::measure(address, plan, report).await?;
+    workflow::measure(address, size.jobs / 100, size.jobs / 20, report).await
 }
 
 /// On its own thread, which may block: the connection is driven by its owner.
@@ -84,16 +84,16 @@ pub(crate) async fn server(
     url: &str,
     key: Option<String>,
     size: Size,
-    tell: &mut dyn FnMut(Figure),
+    report: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
     let target = BenchServer::parse(url, key)?;
-    let mut tell = |figure: Figure| tell(Figure { what: format!("{} over HTTP", figure.what), ..figure });
-    http::singles(&target, size.time, size.payload).await?.into_iter().for_each(&mut tell);
-    tell(http::batches(&target, size.jobs, size.payload).await?);
+    let mut report = |figure: Figure| report(Figure { what: format!("{} over HTTP", figure.what), ..figure });
+    http::singles(&target, size.time, size.payload).await?.into_iter().for_each(&mut report);
+    report(http::batches(&target, size.jobs, size.payload).await?);
     // The worker drains the jobs that were just submitted.
     let plan = Plan { concurrency: CONCURRENCY, jobs: 0, rounds: size.rounds, idle: Duration::ZERO };
-    handlers::measure(&target.store_address(), plan, &mut tell).await?;
-    idle::idle(&target, size.time).await?.into_iter().for_each(&mut tell);
+    handlers::measure(&target.store_address(), plan, &mut report).await?;
+    idle::idle(&target, size.time).await?.into_iter().for_each(&mut report);
     Ok(())
 }
 
@@ -102,9 +102,9 @@ pub(crate) async fn server(
 pub(crate) async fn dashboard(
     address: &str,
     (jobs, rounds): (usize, usize),
-    tell: &mut dyn FnMut(Figure),
+    report: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
-    dashboard::measure(address, jobs, rounds, tell).await
+    dashboard::measure(address, jobs, rounds, report).await
 }
 
 /// Whether a store has jobs already.

@@ -44,7 +44,7 @@ pub(crate) fn note(text: &str) {
 
 /// Prints an error to standard error. Ignores write errors.
 pub(crate) fn complain(text: &str) {
-    let _nobody_listens = writeln!(std::io::stderr().lock(), "{text}");
+    let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Makes text safe for a terminal: escapes characters that move the cursor, change colours or change the text direction.

@@ -114,10 +114,10 @@ async fn the_first_key_counts_at_once(t: &Fixture) {
     let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
     assert!(t.store.has_keys().await.unwrap());
     t.store.revoke_key(&t.me, id).await.unwrap();
-    assert!(t.store.has_keys().await.unwrap(), "revoking the last key lets nobody in");
+    assert!(t.store.has_keys().await.unwrap(), "revoking the last key lets no caller in");
 }
 
-/// Model: roles. A key that can make keys is always left, and an admin's key is nobody's in particular.
+/// Model: roles. A key that can make keys is always left, and an admin's key belongs to no tenant.
 async fn the_last_key_of_an_admin_stays(t: &Fixture) {
     let (first, _) = made(t, NewKey::new("root", Role::Admin)).await;
     let (operator, _) = made(t, NewKey::new("ops", Role::Operator)).await;

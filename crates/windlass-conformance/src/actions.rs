@@ -232,7 +232,7 @@ async fn of_many_deletions_of_one_job_one_succeeds(t: &Fixture) {
 
 /// Model: refused-changes
 async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
-    let nobody = JobId::from_bytes([7; 16]);
+    let unknown = JobId::from_bytes([7; 16]);
     let acts = [
         ActionRequest::Submit,
         ActionRequest::Suspend(Suspend::default()),
@@ -242,9 +242,9 @@ async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
         ActionRequest::Patch(Patch::default()),
     ];
     for act in acts {
-        assert_eq!(t.store.act(&t.me, nobody, act).await, Err(ActError::NotFound(nobody)));
+        assert_eq!(t.store.act(&t.me, unknown, act).await, Err(ActError::NotFound(unknown)));
     }
-    assert_eq!(t.store.redrive(&t.me, nobody, Redrive::default()).await, Err(ActError::NotFound(nobody)));
+    assert_eq!(t.store.redrive(&t.me, unknown, Redrive::default()).await, Err(ActError::NotFound(unknown)));
     assert!(t.trail().await.is_empty());
 }
 

@@ -32,7 +32,7 @@ tests!(
     who_may_not_read_settings_sees_the_host_only,
     the_number_of_alerts_is_bounded,
     what_an_alert_may_not_be_is_refused_by_field,
-    nobody_submits_messages_of_alerts_by_hand,
+    messages_of_alerts_cannot_be_submitted_by_hand,
     two_rounds_at_once_send_one_message,
 );
 
@@ -212,13 +212,13 @@ async fn an_alert_watches_its_queue_type_and_tenant(t: &Fixture) {
     put_at(named("type").into(), AlertRule { job_type: Some(job_type("other")), ..dead(0) }).await;
     die(t, once("blue")).await;
     assert_eq!(check(t).await, 2);
-    let mut told: Vec<(Option<String>, String)> = messages(t)
+    let mut sent: Vec<(Option<String>, String)> = messages(t)
         .await
         .into_iter()
         .map(|message| (message.tenant.map(|tenant| tenant.to_string()), message.alert.to_string()))
         .collect();
-    told.sort();
-    assert_eq!(told, [(None, "all".to_owned()), (Some("blue".to_owned()), "dead".to_owned())]);
+    sent.sort();
+    assert_eq!(sent, [(None, "all".to_owned()), (Some("blue".to_owned()), "dead".to_owned())]);
     let found = deliveries(t).await;
     let tenants: Vec<&str> = found.iter().map(|job| job.job.lane.tenant.as_str()).collect();
     assert!(tenants.contains(&"blue") && tenants.contains(&"default"), "{tenants:?}");
@@ -365,8 +365,8 @@ async fn what_an_alert_may_not_be_is_refused_by_field(t: &Fixture) {
     assert_eq!(t.store.alerts(&t.me).await.unwrap(), []);
 }
 
-/// Model: alerts. Or anybody could have a signed message sent.
-async fn nobody_submits_messages_of_alerts_by_hand(t: &Fixture) {
+/// Model: alerts. Or any caller could have a signed message sent.
+async fn messages_of_alerts_cannot_be_submitted_by_hand(t: &Fixture) {
     let refused = t.refused(vec![new_job(alert::TYPE)]).await;
     assert!(matches!(&refused, SubmitError::Invalid { invalid, .. } if invalid.field == "type"), "{refused}");
     put(t, "dead", dead(0)).await;

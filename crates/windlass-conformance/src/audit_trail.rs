@@ -73,7 +73,7 @@ async fn records_are_found_by_queue_and_type_also_after_the_job_is_gone(t: &Fixt
     assert!(t.store.verify_audit().await.unwrap().holds());
 }
 
-/// A page may be short, and still say where to go on.
+/// A page may be short, and still say where to continue.
 async fn a_search_for_something_rare_scans_a_bounded_part_of_the_audit_trail(t: &Fixture) {
     let mut first = None;
     for number in 0..30 {
@@ -97,7 +97,7 @@ async fn a_search_for_something_rare_scans_a_bounded_part_of_the_audit_trail(t: 
     }
     assert_eq!(pages, [(vec![1], Some(10)), (vec![], Some(20)), (vec![30], None)]);
     assert_eq!(numbers(t, rare.clone()).await, [1, 30], "all of them in the end");
-    // A full page goes on after its last record.
+    // A full page continues after its last record.
     let one = RecordQuery { limit: 1, ..rare.clone() };
     assert_eq!(t.store.audit_page(&t.me, one).await.unwrap().next, Some(1));
     // A query that ends before the audit trail does has no page after that.

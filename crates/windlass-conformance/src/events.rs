@@ -75,7 +75,7 @@ async fn a_feed_of_one_tenant_shows_nothing_of_another(t: &Fixture) {
         let job = t.submit(NewJob { tenant: Some(tenant(name)), ..new_job("email.send") }).await;
         t.cancel(job.id).await;
     }
-    let two = Caller::new("somebody", Role::Viewer, Some(tenant("two")));
+    let two = Caller::new("another", Role::Viewer, Some(tenant("two")));
     let mut feed = t.store.events(&two, 0);
     let record = feed.next().await.unwrap();
     assert_eq!((record.seq, record.tenant.clone()), (2, tenant("two")));

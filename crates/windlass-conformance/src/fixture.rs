@@ -93,7 +93,7 @@ impl Fixture {
         let queues = queues.iter().map(|name| QueueName::new(name).unwrap()).collect();
         let types = types.iter().map(|name| JobType::new(name).unwrap()).collect();
         let new = NewWorker { queues, types, ..NewWorker::default() };
-        self.store.register(&self.me, new).await.expect("anybody may register").id
+        self.store.register(&self.me, new).await.expect("any caller may register").id
     }
 
     /// Claims up to `limit` jobs, without waiting.

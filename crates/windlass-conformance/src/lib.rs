@@ -17,7 +17,7 @@
 //! opens a new store, which must be empty. The contract of engines is [`windlass::store::engine`]; how to write one is
 //! explained in `docs/design/engines.md` of the repository.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 #[macro_use]
 mod suite;

@@ -286,9 +286,9 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     let worker = t.worker().await;
     let open = [0, 1, 2, 3, 7].map(|n| all[n]);
     assert_eq!(t.claim_ids(worker, 10).await, open);
-    assert!(!resume(t, PauseTarget::Queue(queue("mail"))).await, "everybody's queue was not paused");
+    assert!(!resume(t, PauseTarget::Queue(queue("mail"))).await, "the queue of all tenants was not paused");
     for role in [Role::Viewer, Role::Submitter, Role::Worker] {
-        let caller = Caller::new("somebody", role, Some(tenant("acme")));
+        let caller = Caller::new("another", role, Some(tenant("acme")));
         let error = t.store.resume(&caller, PauseTarget::Queue(queue("mail")), None).await.unwrap_err();
         assert!(matches!(error, ActError::Forbidden(_)), "{error}");
     }

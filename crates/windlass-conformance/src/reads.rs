@@ -156,6 +156,6 @@ async fn a_wait_that_is_over_shows_the_job_as_it_is(t: &Fixture) {
     let job = t.submit(new_job("report")).await;
     let found = t.store.wait(&t.me, job.id, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!(found.job.state, JobState::Scheduled);
-    let nobody = JobId::from_bytes([7; 16]);
-    assert_eq!(t.store.wait(&t.me, nobody, secs(600)).await.unwrap(), None);
+    let unknown = JobId::from_bytes([7; 16]);
+    assert_eq!(t.store.wait(&t.me, unknown, secs(600)).await.unwrap(), None);
 }

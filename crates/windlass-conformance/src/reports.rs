@@ -13,7 +13,7 @@ tests!(
     reports, reports:
     a_submission_shows_its_jobs_as_they_were_submitted,
     an_action_shows_the_job_as_it_left_it,
-    a_claim_of_somebody_who_is_gone_stops_waiting,
+    a_claim_of_a_caller_who_is_gone_stops_waiting,
 );
 
 async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
@@ -58,7 +58,7 @@ async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     assert_eq!(again.spec.metadata.correlation_id.as_deref(), Some("new"));
 }
 
-async fn a_claim_of_somebody_who_is_gone_stops_waiting(t: &Fixture) {
+async fn a_claim_of_a_caller_who_is_gone_stops_waiting(t: &Fixture) {
     let worker = t.worker().await;
     let request = ClaimRequest::new(worker, 1);
     let gone = std::future::ready(());

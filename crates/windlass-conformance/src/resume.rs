@@ -65,7 +65,7 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
     for id in &running {
         assert_eq!(t.state(*id).await, JobState::Suspended, "a queue alone resumes no job");
     }
-    let done = t.store.resume_paused_jobs(&t.me, queue("mail"), Some("go on".into())).await.unwrap();
+    let done = t.store.resume_paused_jobs(&t.me, queue("mail"), Some("continue".into())).await.unwrap();
     assert_eq!((done.matched, done.changed), (3, 3));
     for id in &running {
         assert_eq!(t.state(*id).await, JobState::Scheduled);

@@ -31,7 +31,7 @@ tests!(
     a_run_that_is_refused_cancels_nothing,
     a_cancelled_run_hands_on_its_unique_key,
     a_run_that_finds_no_room_is_tried_again_until_the_next_one_comes,
-    a_run_whose_unique_key_is_taken_is_left_out_and_told,
+    a_run_whose_unique_key_is_taken_is_left_out_and_reported,
     a_run_that_finds_no_room_for_an_hour_is_given_up,
     a_job_of_a_schedule_is_what_was_asked_for,
     the_next_moment_is_known,
@@ -107,7 +107,7 @@ async fn each_run_submits_one_job(t: &Fixture) {
     assert_eq!(schedule.last_job, jobs(t).await.last().map(|job| job.id));
 }
 
-/// Model: schedule-runs. From winter to summer time, the clocks of Berlin go on showing two.
+/// Model: schedule-runs. From winter to summer time, the clocks of Berlin continue showing two.
 async fn a_cron_expression_is_read_on_the_clocks_of_its_zone(t: &Fixture) {
     put(t, "nightly", cron("30 2 * * *", "Europe/Berlin")).await;
     // The fixture's clock begins in January 2027; the clocks change on 28 March.
@@ -203,7 +203,7 @@ async fn runs_may_overlap(t: &Fixture) {
         assert_eq!(jobs(t).await.len(), n);
     }
     assert!(jobs(t).await.iter().all(|job| job.state == JobState::Scheduled));
-    assert_eq!(get(t, "often").await.open.len(), 1, "those before are nobody's business any more");
+    assert_eq!(get(t, "often").await.open.len(), 1, "those before do not count any more");
 }
 
 /// Model: schedule-runs
@@ -343,7 +343,7 @@ async fn refusals(t: &Fixture) -> Vec<String> {
 }
 
 /// Model: unique-key, schedule-actions. Another job has the unique key, and time alone does not change that.
-async fn a_run_whose_unique_key_is_taken_is_left_out_and_told(t: &Fixture) {
+async fn a_run_whose_unique_key_is_taken_is_left_out_and_reported(t: &Fixture) {
     let job = NewJob { unique_key: Some("report".into()), ..new_job("report") };
     let holder = t.submit(job.clone()).await;
     put(t, "often", NewSchedule { job, ..every(60) }).await;
@@ -361,7 +361,7 @@ async fn a_run_whose_unique_key_is_taken_is_left_out_and_told(t: &Fixture) {
     assert_eq!(get(t, "often").await.submitted, 1);
 }
 
-/// Model: schedule-actions. A run of a schedule that runs seldom is not tried for ever.
+/// Model: schedule-actions. A run of a schedule that runs seldom is not tried forever.
 async fn a_run_that_finds_no_room_for_an_hour_is_given_up(t: &Fixture) {
     t.set_queue("default", QueueSettings { max_depth: Some(1), ..QueueSettings::default() }).await;
     t.submit(NewJob { lifetime: Some(secs(90_000)), ..new_job("other") }).await;

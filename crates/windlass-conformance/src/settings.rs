@@ -15,7 +15,7 @@ tests!(
     settings, settings:
     settings_are_merged_field_by_field,
     a_refused_setting_names_its_field_and_changes_nothing,
-    the_answer_tells_whether_anything_changed,
+    the_answer_says_whether_anything_changed,
     a_caller_sees_its_own_settings_and_those_of_all,
     a_queue_shows_depth_age_rates_pause_and_settings,
     every_queue_that_anybody_named_is_listed,
@@ -69,7 +69,7 @@ async fn a_refused_setting_names_its_field_and_changes_nothing(t: &Fixture) {
     assert_eq!(t.store.config(&t.me).await.unwrap(), config);
 }
 
-async fn the_answer_tells_whether_anything_changed(t: &Fixture) {
+async fn the_answer_says_whether_anything_changed(t: &Fixture) {
     let patch = QueuePatch { max_depth: Field::Set(7), ..QueuePatch::default() };
     assert!(t.store.configure(&t.me, mail(patch.clone())).await.unwrap().is_changed);
     let records = t.everything().await.records.len();
@@ -111,7 +111,10 @@ async fn a_queue_shows_depth_age_rates_pause_and_settings(t: &Fixture) {
     let acme = Caller::new("acme", Role::Viewer, Some(tenant("acme")));
     let look = t.store.queue(&acme, queue("mail")).await.unwrap();
     assert_eq!(look.depth[&JobState::Scheduled], 1);
-    assert_eq!(look.paused.expect("everybody's pause counts for it too").reason.as_deref(), Some("lunch"));
+    assert_eq!(
+        look.paused.expect("the pause for all tenants counts for it too").reason.as_deref(),
+        Some("lunch")
+    );
 }
 
 async fn every_queue_that_anybody_named_is_listed(t: &Fixture) {

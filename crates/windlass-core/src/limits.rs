@@ -421,7 +421,7 @@ pub const RECONNECT_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Outcomes that wait to be reported; a full buffer slows claiming.
 pub const REPORTS_BUFFERED_MAX: usize = 4_096;
-/// How long a handler may clean up after it was told to stop, before it is dropped.
+/// How long a handler may clean up after it was asked to stop, before it is dropped.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(5);
 /// How long handlers may continue when a worker shuts down.
 pub const DRAIN_DEFAULT: Duration = Duration::from_secs(30);

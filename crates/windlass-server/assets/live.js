@@ -153,7 +153,7 @@
       again = setTimeout(() => { follow(); refresh(); }, Math.min(1000 * 2 ** tries, 15000) * (1 + Math.random()));
       tries += 1;
     };
-    const heard = () => {
+    const received = () => {
       clearTimeout(silence);
       silence = setTimeout(comeBack, SILENCE_MAX);
     };
@@ -167,10 +167,10 @@
         source.addEventListener("ready", () => {
           tries = 0;
           say("on", "Live");
-          heard();
+          received();
           if (isMissed) refresh();
         });
-        source.addEventListener("change", () => { heard(); refresh(); });
+        source.addEventListener("change", () => { received(); refresh(); });
         source.onerror = () => { if (source?.readyState === EventSource.CLOSED) comeBack(); else lost(); };
       }
     };

@@ -20,7 +20,7 @@ pub fn binary() -> PathBuf {
 }
 
 /// What cargo has built for the tests of `windlass-cli`. Test programs are in the folder `deps` beside it; only those of the
-/// crate itself are told its path.
+/// crate itself are given its path.
 fn built() -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
     let folder = test.ancestors().nth(2).expect("a test program is in the folder `deps`");

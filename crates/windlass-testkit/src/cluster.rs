@@ -185,7 +185,7 @@ impl Cluster {
         self.control(&["-w", "promote"]);
     }
 
-    /// Returns once a commit on this primary waits for a standby: from then on nobody hears of a commit there.
+    /// Returns once a commit on this primary waits for a standby: from then on no commit there is answered.
     pub fn wait_until_nothing_is_committed(&self) {
         while self.query("SELECT count(*) FROM pg_stat_replication") != "0" {}
         let mut command = as_user(&binary("psql"));
@@ -216,7 +216,7 @@ impl Cluster {
     }
 
     /// Lets every commit wait for a standby that does not exist, and returns when they do: the checkpointer process applies
-    /// the setting some time after the server has been told.
+    /// the setting some time after the server was reconfigured.
     pub fn wait_for_a_missing_standby(&self) {
         self.set("synchronous_standby_names", "missing");
         let waits = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
@@ -242,7 +242,7 @@ impl Cluster {
     fn is_done(&self, arguments: &[&str]) -> bool {
         let mut command = as_user(&binary("pg_ctl"));
         command.arg("-D").arg(self.folder.join("data")).args(arguments);
-        // A server that inherits a pipe would keep it open for ever.
+        // A server that inherits a pipe would keep it open forever.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().expect("pg_ctl runs").success()
     }
@@ -293,7 +293,7 @@ pub fn new_folder() -> PathBuf {
     folder
 }
 
-/// Starts the server under a shell that ends it, and removes its files, once nobody holds the other end of its input.
+/// Starts the server under a shell that ends it, and removes its files, once no process holds the other end of its input.
 fn keep(folder: &Path, data: &Path, options: &str, environment: &[(&'static str, String)]) -> Child {
     let control = binary("pg_ctl");
     let script = r#"

@@ -38,7 +38,7 @@ impl SkewedProcess {
     }
 
     /// What it says next.
-    pub async fn hear(&mut self) -> String {
+    pub async fn read_line(&mut self) -> String {
         let replies = tokio::time::timeout(LONG, self.lines.recv()).await;
         replies.expect("it says something in time").expect("it still runs")
     }

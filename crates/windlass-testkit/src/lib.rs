@@ -1,6 +1,6 @@
 //! What the tests of the server and the command line start from: a server in this process or in one of its own, an HTTP
 //! client that hides nothing, a PostgreSQL server, a terminal, a browser, and a receiver of webhooks.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test that cannot continue should say where")]
 
 mod binary;
 pub mod browser;

@@ -99,6 +99,6 @@ impl ServerProcess {
 pub async fn terminate(child: &mut Child) {
     let id = child.id().unwrap().to_string();
     Command::new("kill").args(["-TERM", &id]).status().await.unwrap();
-    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends when told to").unwrap();
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends when asked to").unwrap();
     assert_eq!(ended.code(), Some(0));
 }

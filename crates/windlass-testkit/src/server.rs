@@ -53,7 +53,7 @@ impl InProcessServer {
         InProcessServer { url, address, stop, running }
     }
 
-    /// Stops, and returns when nobody listens any more.
+    /// Stops, and returns when it does not listen any more.
     pub async fn stop(self) {
         drop(self.stop);
         self.running.await.expect("the server ends well");

@@ -109,7 +109,7 @@ impl Terminal {
         self.tmux(&["display-message", "-p", "#{alternate_on}"]).await.trim() == "1"
     }
 
-    /// Tells the program in the shell to end.
+    /// Asks the program in the shell to end.
     pub async fn terminate(&self) {
         let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"]).await;
         let shell = shell.trim();

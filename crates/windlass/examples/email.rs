@@ -52,7 +52,7 @@ async fn main() -> anyhow::Result<()> {
     let settings = TypeSettings { success_event: Some("EMAIL_SENT".into()), ..TypeSettings::default() };
     client.configure_type::<SendEmail>(settings).await?;
 
-    let people = ["ada@example.com", "bob@example.com", "nobody@nowhere.example"];
+    let people = ["ada@example.com", "bob@example.com", "cleo@nowhere.example"];
     let mails = people.map(|to| SendEmail { to: to.into(), subject: "Welcome".into() });
     let jobs = client.submit_all(mails).await?;
     let worker = Worker::new(&client).with(Provider::default()).queue("mail", 10).handle(send_email);

@@ -24,7 +24,7 @@ async fn insert(
     contexts: Vec<Cx>,
     State(calls): State<Calls>,
 ) -> Vec<Result<String, Failure>> {
-    calls.lock().expect("nobody panics").push(jobs.len());
+    calls.lock().expect("no thread panics").push(jobs.len());
     let write = |(job, cx): (&Insert, &Cx)| match (job.row, cx.attempt()) {
         // Only this job fails; the others of its batch are written.
         (13, _) => Err(Failure::permanent("duplicate", "row 13 is there already")),
@@ -60,7 +60,7 @@ async fn main() -> anyhow::Result<()> {
         println!("{written} rows written at once");
     };
     worker.run_until(all_ended).await?;
-    let calls = calls.lock().expect("nobody panics");
+    let calls = calls.lock().expect("no thread panics");
     let largest = calls.iter().max().copied().unwrap_or(0);
     let attempts: usize = calls.iter().sum();
     println!("{attempts} attempts, up to {largest} of them in one call");

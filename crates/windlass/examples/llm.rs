@@ -68,7 +68,7 @@ async fn summarise(document: Document, cx: Cx) -> anyhow::Result<Option<String>>
     let draft = cx.spawn_all(calls, GroupStrategy::FailFast).await?.all()?.join("; ");
     cx.progress(80.0, "to be approved").await?;
     if cx.wait_signal("approved", Some(3 * DAY)).await? != Some(true) {
-        return Ok(None); // declined, or nobody answered within three days
+        return Ok(None); // declined, or not answered within three days
     }
     cx.step("publish", async {
         println!("publish  {draft}");

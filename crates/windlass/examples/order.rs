@@ -61,11 +61,11 @@ async fn main() -> anyhow::Result<()> {
     let bad = client.submit(Order { number: 2, patience: Duration::from_secs(1) }).await?;
 
     // The first worker stops when both cards are charged.
-    let (charged, mut heard) = mpsc::channel(16);
+    let (charged, mut received) = mpsc::channel(16);
     let both_charged = async {
         let mut cards = BTreeSet::new();
         while cards.len() < 2 {
-            cards.extend(heard.recv().await);
+            cards.extend(received.recv().await);
         }
     };
     let day = Shift { name: "day", charged: charged.clone() };

@@ -28,7 +28,7 @@ async fn import(job: Import, cx: Cx, State(sender): State<PartSender>) -> anyhow
         .await?;
         sender.send(part).await?;
         if part == 2 && cx.attempt() == 1 {
-            // Works forever, until told to stop.
+            // Works forever, until asked to stop.
             cx.cancelled().await;
             anyhow::bail!("interrupted");
         }

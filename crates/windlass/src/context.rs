@@ -366,7 +366,7 @@ impl Cx {
         self.0.cost_cents.load(Ordering::Relaxed)
     }
 
-    /// Tells the handler to stop. The first reason is kept.
+    /// Asks the handler to stop. The first reason is kept.
     pub(crate) fn cancel(&self, why: CancelReason) {
         let _first_or_not = self.0.interruption.set(why);
         self.0.order.stops();

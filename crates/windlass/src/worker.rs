@@ -234,7 +234,7 @@ impl Worker {
         self
     }
 
-    /// How long a handler may clean up after it was told to stop.
+    /// How long a handler may clean up after it was asked to stop.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Worker {
         self.settings.grace = grace;

@@ -67,7 +67,7 @@ impl ToyEngine {
             inner.last = self.env.clock.now_after(inner.last);
             (inner.tables.clone(), inner.last)
         };
-        // Without the lock: commits go on meanwhile, and the snapshot does not change.
+        // Without the lock: commits continue meanwhile, and the snapshot does not change.
         let mut cache = ConnectionCache::default();
         task.run(&mut ReadTx::within(&mut tables, &mut cache, &self.env, now));
         Ok(())

@@ -80,7 +80,7 @@ async def summarise(d: Document, cx: Cx) -> str | None:
     draft = "; ".join(await cx.gather(*calls))
     await cx.progress(80, f"to be approved: {draft}")
     if not await cx.wait_signal("approved", bool, timeout="3d"):
-        return None  # declined, or nobody answered within three days
+        return None  # declined, or not answered within three days
     await cx.step("publish", publish, draft)
     return draft
 

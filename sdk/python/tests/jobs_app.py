@@ -312,7 +312,7 @@ async def coroutine(_: None, cx: Cx) -> Any:
 
 @app.job("side_by_side")
 async def side_by_side(_: None, cx: Cx) -> list[Any]:
-    """Two groups at once, a child that nobody waits for, and a race of a group and a sleep."""
+    """Two groups at once, a child that is not waited for, and a race of a group and a sleep."""
     started = await cx.start(double.child(5))
     groups = await asyncio.gather(cx.spawn([double.child(1)]), cx.spawn([double.child(2)], name="second"))
     first = await cx.race(cx.wait_any(["never"], timeout="1ms"), cx.sleep("1h"))

@@ -60,7 +60,7 @@ def sleeps_when_stopped() -> Any:
 
 
 @pytest.mark.parametrize(("reason", "outcome"), [("cancel", None), ("released", "released")])
-def test_a_thread_that_sleeps_when_it_is_told_to_stop_frees_its_slot(reason: Any, outcome: str | None) -> None:
+def test_a_thread_that_sleeps_when_it_is_asked_to_stop_frees_its_slot(reason: Any, outcome: str | None) -> None:
     async def use() -> None:
         with ThreadPoolExecutor(1) as threads:
             attempt = attempt_of(sleeps_when_stopped(), Settings(grace=0.05, threads=threads))
@@ -295,15 +295,15 @@ def test_the_first_of_a_race_is_the_same_in_every_attempt() -> None:
     assert slept.result == ["right", None, 1]
 
 
-def test_the_first_of_several_signals_is_heard() -> None:
+def test_the_first_of_several_signals_is_received() -> None:
     app = Windlass()
 
-    async def heard(cx: Cx) -> Any:
+    async def receive(cx: Cx) -> Any:
         return await cx.wait_any(["paid", "cancelled"], timeout="1h")
 
     @app.job("any")
     async def waiting(_: None, cx: Cx) -> Any:
-        return await heard(cx)
+        return await receive(cx)
 
     @app.job("any_sync")
     def waiting_sync(_: None, cx: SyncCx) -> Any:

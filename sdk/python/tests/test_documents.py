@@ -35,7 +35,7 @@ def test_the_sample_without_packages_fails_a_job_whose_work_raises(server: Serve
 def test_the_sample_without_packages_survives_a_server_that_restarts(server: Server, tmp_path: Path) -> None:
     page = blocks("docs/workers.md")[0]
     assert len(page.splitlines()) <= 30
-    # Work that goes on over the restart, with heartbeats that fail meanwhile.
+    # Work that continues over the restart, with heartbeats that fail meanwhile.
     slow = page.replace("ended.wait(10)", "ended.wait(0.05)").replace(
         'return {"outcome": "completed"', 'os.system("while [ ! -e gate ]; do sleep 0.02; done")\n    return {"outcome": "completed"'
     )

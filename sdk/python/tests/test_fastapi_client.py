@@ -62,7 +62,7 @@ def test_a_page_follows_a_job(server: Server, worker: WorkerProcess) -> None:
         story = page.post("/jobs/story.sync", json=["a", "b"]).json()["id"]
         found = events(page.get(f"/jobs/{story}/events").text)
         assert [data for name, data in found if name == "chunk"] == ["a", "b", "a", "b", "end"]
-        # A page that connects again goes on after the last chunk.
+        # A page that connects again continues after the last chunk.
         again = events(page.get(f"/jobs/{story}/events", headers={"last-event-id": "4"}).text)
         assert [data for name, data in again if name == "chunk"] == ["end"]
         asked = events(page.get(f"/jobs/{story}/events?after=4").text)

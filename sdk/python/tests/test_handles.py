@@ -86,7 +86,7 @@ def test_logs_and_redrives(server: Server, worker: WorkerProcess) -> None:
 
 
 def test_a_program_without_a_loop_signals_cancels_and_looks(server: Server) -> None:
-    handle = server.app.submit_sync("nobody")
+    handle = server.app.submit_sync("cleo")
     handle.signal_sync("paid", 5)
     assert handle.show_sync()["state"] == "scheduled"
     handle.cancel_sync("not needed")

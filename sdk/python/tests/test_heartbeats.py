@@ -36,14 +36,14 @@ class FakeCx:
 
 
 class FakeAttempt:
-    """An attempt that only notes why it was told to stop."""
+    """An attempt that only notes why it was asked to stop."""
 
     def __init__(self, id: str, lease: float) -> None:
         self.cx, self.lease = FakeCx(id), lease
-        self.told: queue.Queue[str] = queue.Queue()
+        self.reasons: queue.Queue[str] = queue.Queue()
 
     def interrupt(self, reason: Reason) -> None:
-        self.told.put(reason)
+        self.reasons.put(reason)
 
 
 class FakeHttp:
@@ -113,17 +113,17 @@ def hanging() -> Iterator[Callable[[Any], Any]]:
     over.set()
 
 
-def test_handlers_are_told_of_silence_while_a_request_hangs(
+def test_handlers_are_stopped_by_silence_while_a_request_hangs(
     beating: Start, hanging: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeat, "SILENCE_SECONDS", 5.1)
     http, attempt = FakeHttp(), FakeAttempt("j", 300.0)
     http.answer = hanging
     beating(http, attempt)
-    assert attempt.told.get(timeout=PATIENCE) == "unreachable"
+    assert attempt.reasons.get(timeout=PATIENCE) == "unreachable"
 
 
-def test_no_handler_is_told_while_heartbeats_are_answered(beating: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_handler_is_stopped_while_heartbeats_are_answered(beating: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     # Two seconds of silence; heartbeats need a twentieth.
     monkeypatch.setattr(heartbeat, "SILENCE_SECONDS", 7.0)
     http, attempt, later = FakeHttp(), FakeAttempt("j", 300.0), FakeAttempt("k", 300.0)
@@ -132,11 +132,11 @@ def test_no_handler_is_told_while_heartbeats_are_answered(beating: Start, monkey
         http.beats.get(timeout=PATIENCE)
     running.add(cast(Attempt, later))
     http.first_with("k", PATIENCE)
-    assert attempt.told.empty() and later.told.empty()
+    assert attempt.reasons.empty() and later.reasons.empty()
 
 
-@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="no clock that goes on while the machine is suspended")
-def test_handlers_are_told_when_a_suspended_machine_resumes(
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="no clock that continues while the machine is suspended")
+def test_handlers_are_stopped_when_a_suspended_machine_resumes(
     beating: Start, hanging: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suspended = [0.0]
@@ -146,12 +146,12 @@ def test_handlers_are_told_when_a_suspended_machine_resumes(
     http.answer = hanging
     beating(http, attempt)
     http.beats.get(timeout=PATIENCE)
-    assert attempt.told.empty()
+    assert attempt.reasons.empty()
     suspended[0] = 3_600.0
-    assert attempt.told.get(timeout=PATIENCE) == "unreachable"
+    assert attempt.reasons.get(timeout=PATIENCE) == "unreachable"
 
 
-def test_jobs_that_were_claimed_since_are_not_told_of_the_silence_before(
+def test_jobs_that_were_claimed_since_are_not_stopped_by_the_silence_before(
     beating: Start, hanging: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000.0]
@@ -166,11 +166,11 @@ def test_jobs_that_were_claimed_since_are_not_told_of_the_silence_before(
     running.add(cast(Attempt, later))
     # Told at every look: at the second one the later job was there.
     for _ in range(3):
-        assert attempt.told.get(timeout=PATIENCE) == "unreachable"
-    assert later.told.empty()
+        assert attempt.reasons.get(timeout=PATIENCE) == "unreachable"
+    assert later.reasons.empty()
     # If there is no answer from now on, it is its turn.
     now[0] += 21.0
-    assert later.told.get(timeout=PATIENCE) == "unreachable"
+    assert later.reasons.get(timeout=PATIENCE) == "unreachable"
 
 
 @pytest.mark.parametrize(("timeout", "limit"), [(0.5, 0.5), (35.0, 10.0)])
@@ -179,7 +179,7 @@ def test_connecting_takes_no_longer_than_the_request_may(monkeypatch: pytest.Mon
 
     def create_connection(address: Any, timeout: float, source: Any) -> socket.socket:
         limits.append(timeout)
-        raise TimeoutError("nobody answers")
+        raise TimeoutError("no answer")
 
     monkeypatch.setattr(socket, "create_connection", create_connection)
     with pytest.raises(Unreachable):

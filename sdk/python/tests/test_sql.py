@@ -104,7 +104,7 @@ def test_psycopg(database: Database) -> None:
         assert id == again and not shown(database, id)
     assert stored(database, id)
     with psycopg.connect(database.dsn) as connection:
-        gone = email.submit_in_tx(connection, "nobody", timeout="5s")
+        gone = email.submit_in_tx(connection, "cleo", timeout="5s")
         connection.rollback()
         later = email.submit_in_tx(connection, "later")
         data = app.jobs["email"].submit_in_tx(connection, b"\x00\xff")

@@ -44,7 +44,7 @@ export function asking(model: Model): (call: { prompt: string }, cx: Cx) => Prom
     });
 }
 
-/** The handler of texts: `null` if the summary was declined, or nobody answered in two days. */
+/** The handler of texts: `null` if the summary was declined, or not answered in two days. */
 export async function summarising({ parts }: { parts: readonly string[] }, cx: Cx): Promise<string | null> {
   const answers = await cx.all(parts.map((part) => ask.child({ prompt: `summarise ${part}` })));
   const draft = answers.join("; ");

@@ -138,7 +138,7 @@ export class JobFailed extends Error {
   }
 }
 
-/** A job was not final in time. It goes on; ask again. */
+/** A job was not final in time. It continues; ask again. */
 export class ResultTimeout extends Error {
   override readonly name = "ResultTimeout";
 }

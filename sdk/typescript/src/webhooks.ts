@@ -61,12 +61,12 @@ export async function verify(body: string | Uint8Array, headers: HeaderLines, op
   const keys = await Promise.all(secrets.map(importKey));
   const signed = joined(new TextEncoder().encode(`${id}.${timestamp}.`), bytes);
   await check(keys, lines.get("webhook-signature"), signed);
-  // A server of today signs the header lines as well; without that signature they could be anybody's.
+  // A server of today signs the header lines as well; without that signature any client could have set them.
   await check(keys, lines.get("windlass-signature"), await signedLines(lines, bytes));
   return bytes;
 }
 
-/** The bytes of secrets. Anybody can sign with an empty one, which is what an unset variable often becomes. */
+/** The bytes of secrets. Any client can sign with an empty one, which is what an unset variable often becomes. */
 export function secretsOf(secret: VerifyOptions["secret"]): Uint8Array<ArrayBuffer>[] {
   const all = [secret ?? []].flat();
   const texts = all.map((one) => String(one ?? "").trim().replace(/^whsec_/, ""));

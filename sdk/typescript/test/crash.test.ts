@@ -31,7 +31,7 @@ describe("crashes", { concurrency: 4 }, () => {
     });
   }
 
-  test("a worker goes on when its server is killed and started again", async (t) => {
+  test("a worker continues when its server is killed and started again", async (t) => {
     const { client, server: served } = await server(t);
     const worker = WorkerProcess.start(t, served.url);
     await worker.prints("ready");

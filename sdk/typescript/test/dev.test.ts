@@ -80,9 +80,9 @@ describe("virtual time", { concurrency: 4 }, () => {
     const handle = await dev.client.submit(remind, 1);
     assert.ok(await dev.advance(0, { wait: "60s" }));
     assert.equal((await handle.get()).state, "completed");
-    const nobodys = await dev.client.submit(defineJob("nobodys"), 1);
+    const unclaimed = await dev.client.submit(defineJob("unclaimed"), 1);
     assert.equal(await dev.settle(), false, "what no worker takes is not waited for");
-    assert.equal((await nobodys.get()).why?.code, "no_worker");
+    assert.equal((await unclaimed.get()).why?.code, "no_worker");
   });
 
   test("follow-ups are submitted with the completion, and a refused one fails the attempt", async (t) => {

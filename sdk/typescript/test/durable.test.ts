@@ -88,7 +88,7 @@ describe("durable", { concurrency: 8 }, () => {
     assert.equal(await many.result({ timeout: "60s" }), 2000);
   });
 
-  test("waits side by side park on the first, and a step beside them goes on", async (t) => {
+  test("waits side by side park on the first, and a step beside them continues", async (t) => {
     const { client } = await server(t);
     const job = defineJob<string, unknown>("race", fast);
     let slow = 0;

@@ -1,4 +1,4 @@
-/** When heartbeats are sent, and when handlers are told that the server does not answer; in virtual time. */
+/** When heartbeats are sent, and when handlers are stopped because the server does not answer; in virtual time. */
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
@@ -156,22 +156,22 @@ for (const grace of [0, 5, 10, 16, 60]) {
       return path.startsWith("/workers/") ? {} : undefined;
     };
     const worker = new Windlass({ url: "http://127.0.0.1:9", fetch: time.fetch }).worker({ logger: quiet, grace: `${grace}s` });
-    let told: [CancelReason | undefined, number] | undefined;
+    let cancelled: [CancelReason | undefined, number] | undefined;
     worker.on(job, (_, cx) => {
-      cx.abortSignal.addEventListener("abort", () => (told = [cx.cancelReason, time.nowMs]));
+      cx.abortSignal.addEventListener("abort", () => (cancelled = [cx.cancelReason, time.nowMs]));
       return new Promise(() => {});
     });
     await worker.start();
     await time.pass(60_000);
-    assert.deepEqual([told, worker.running], [undefined, 1]);
+    assert.deepEqual([cancelled, worker.running], [undefined, 1]);
     time.answersAfter = () => undefined;
     let endedMs: number | undefined;
     await time.pass(70_000, () => {
       if (worker.running === 0) endedMs ??= time.nowMs;
     });
-    const [reason, toldMs] = told!;
+    const [reason, cancelledMs] = cancelled!;
     const silenceMs = 26_000 - 1000 * Math.max(5, Math.min(grace, 10));
-    const lateMs = toldMs - time.lastAnsweredMs - silenceMs;
+    const lateMs = cancelledMs - time.lastAnsweredMs - silenceMs;
     assert.ok(reason === "unreachable" && lateMs >= 0 && lateMs <= 100, `${reason}, ${lateMs} ms late`);
     assert.ok(endedMs! - time.lastAnsweredMs <= 26_110, `${endedMs! - time.lastAnsweredMs} ms`);
     const stopped = worker.stop();

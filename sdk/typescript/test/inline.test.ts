@@ -45,7 +45,7 @@ test("the output of the last attempt is seen inline", async () => {
   assert.deepEqual([run.outcome, run.output], ["completed", ["a", 2]]);
 });
 
-test("saved steps do not run, and a run stops where it is told to", async () => {
+test("saved steps do not run, and a run stops where it is asked to", async () => {
   const run = await runInline(order, handler, { id: 3 }, { saved: { reserve: 50 }, advance: false });
   assert.deepEqual([run.outcome, run.ran], ["parked", []]);
   const again = await runInline(order, handler, { id: 3 }, { checkpoints: run.checkpoints, signals: { paid: true } });
@@ -82,7 +82,7 @@ test("steps side by side that fail do not end the process, and loose ones are wa
   const job = defineJob<null, unknown>("loose", { retry: { maxAttempts: 1 } });
   let ended = false;
   const run = await runInline(job, async (_, cx) => {
-    void cx.step("ignored", () => Promise.reject(new Error("nobody awaits this")));
+    void cx.step("ignored", () => Promise.reject(new Error("this is not awaited")));
     const slow = cx.step("slow", async () => {
       await new Promise((resolve) => setTimeout(resolve, 30));
       ended = true;

@@ -1,4 +1,4 @@
-/** Leases: how often they are renewed, and how attempts end that lost theirs or are told to stop. */
+/** Leases: how often they are renewed, and how attempts end that lost theirs or are asked to stop. */
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
@@ -49,7 +49,7 @@ describe("leases", { concurrency: 4 }, () => {
     assert.deepEqual([forgotten, reported], [[["a", 1]], []]);
   });
 
-  test("a handler that goes on after its lease was lost leaves its slot, and knows why", async (t) => {
+  test("a handler that continues after its lease was lost leaves its slot, and knows why", async (t) => {
     const fake = await FakeServer.start(t);
     fake.stale.add("a");
     fake.toClaim.push(claimed("a", job.name), claimed("b", job.name));
@@ -109,12 +109,12 @@ describe("leases", { concurrency: 4 }, () => {
     const fake = await FakeServer.start(t, () => [200, {}]);
     fake.toClaim.push(claimed("a", job.name));
     let reportsBefore: number | undefined;
-    const [begun, told] = [deferred(), deferred<CancelReason | undefined>()];
+    const [begun, cancelled] = [deferred(), deferred<CancelReason | undefined>()];
     await using worker = fake.client.worker({ logger: quiet, grace: "60s" });
     worker.on(job, async (_, cx) => {
-      cx.abortSignal.addEventListener("abort", () => told.resolve(cx.cancelReason));
+      cx.abortSignal.addEventListener("abort", () => cancelled.resolve(cx.cancelReason));
       begun.resolve();
-      await told.promise;
+      await cancelled.promise;
       // Its own clean-up takes a while.
       for (let n = 0; n < 10; n += 1) await fake.client.http.ask({ method: "GET", path: "/jobs" });
       reportsBefore = fake.outcomes.length;
@@ -123,7 +123,7 @@ describe("leases", { concurrency: 4 }, () => {
     await worker.start();
     await begun.promise;
     fake.mode = "aggressive";
-    assert.equal(await told.promise, "released");
+    assert.equal(await cancelled.promise, "released");
     await until("it is reported", () => reportsBefore !== undefined && fake.outcomes.length > 0);
     assert.equal(reportsBefore, 0);
     assert.deepEqual(fake.outcomes, [{ id: "a", fence: 1, outcome: "released" }]);

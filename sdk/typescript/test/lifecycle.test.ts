@@ -85,7 +85,7 @@ describe("lifecycle", { concurrency: 8 }, () => {
     assert.equal((await handle.get()).attempt, 1);
   });
 
-  test("a paused worker gets no jobs, and goes on when it is resumed", async (t) => {
+  test("a paused worker gets no jobs, and continues when it is resumed", async (t) => {
     const { client } = await server(t);
     const job = defineJob<number, number>("paused");
     await using worker = client.worker({ logger: quiet, name: "pausable" });
@@ -106,13 +106,13 @@ describe("lifecycle", { concurrency: 8 }, () => {
     t.after(() => first.kill());
     const client = new Windlass({ url: first.url });
     const job = defineJob<number, number>("forgotten");
-    const [begun, told] = [deferred(), deferred<string | undefined>()];
+    const [begun, cancelled] = [deferred(), deferred<string | undefined>()];
     await using worker = client.worker({ logger: quiet });
     worker.on(job, async (n, cx) => {
       if (n > 0) return n;
-      cx.abortSignal.addEventListener("abort", () => setImmediate(() => told.resolve(cx.cancelReason)));
+      cx.abortSignal.addEventListener("abort", () => setImmediate(() => cancelled.resolve(cx.cancelReason)));
       begun.resolve();
-      await told.promise;
+      await cancelled.promise;
       return n;
     });
     await worker.start();
@@ -122,7 +122,7 @@ describe("lifecycle", { concurrency: 8 }, () => {
     const second = await first.restart();
     t.after(() => second.kill());
     assert.equal(await (await client.submit(job, 7)).result({ timeout: "60s" }), 7);
-    assert.equal(await told.promise, "lost");
+    assert.equal(await cancelled.promise, "lost");
   });
 
   test("an answer that never ends is given up, and a worker that cannot reach its server stops at once", async (t) => {
@@ -142,7 +142,7 @@ describe("lifecycle", { concurrency: 8 }, () => {
     const worker = client.worker({ logger: quiet }).on(defineJob("x"), () => null);
     const running = worker.run();
     await worker.stop();
-    // As it was told, so that this is no error.
+    // As it was asked, so that this is no error.
     await running;
     await assert.rejects(worker.run(), /was stopped/);
   });

@@ -20,7 +20,7 @@ const job = defineJob<{ secret: string }, string>("order");
 
 type Role = "admin" | "viewer";
 
-/** A server with keys, one job that waits for nobody and one that has failed. */
+/** A server with keys, one job that waits and one that has failed. */
 async function start(t: TestContext) {
   const keys: Record<Role, string> = { admin: "", viewer: "" };
   const { server: running } = await server(t, [], (store) => {
@@ -85,7 +85,7 @@ const ACTS = ["submit_job", "signal_job", "redrive_jobs", "cancel_jobs", "suspen
 
 describe("agents", { concurrency: 2 }, () => {
   for (const [way, transport] of Object.entries(WAYS)) {
-    test(`${way}: tools are listed, read, and act only when they are told to`, async (t) => {
+    test(`${way}: tools are listed, read, and act only when they are asked to`, async (t) => {
       const started = await start(t);
       const { client, failed, waiting } = started;
       const agent = await connect(t, transport(started, "admin"));

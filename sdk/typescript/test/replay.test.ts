@@ -63,7 +63,7 @@ test("a started child whose error fails the attempt is spawned again, under the 
 test("changed code fails the attempt, also if the handler catches the error", async () => {
   const catches = (call: (cx: Cx) => Promise<unknown>) => async (_: null, cx: Cx) => {
     await call(cx).catch(() => {});
-    return "went on";
+    return "continued";
   };
   const sleep = { "sleep:": { at: 0, until: 5, lasts_ms: 5 } };
   const group = { "children:": { at: 0, group: { strategy: "fail_fast", count: 2, types: ["other"] } } };

@@ -22,7 +22,7 @@ test("a job exists exactly if the transaction commits", async (t) => {
   };
   const db = new Psql(t, folder);
   await db.query("BEGIN");
-  const rolledBack = await submitInTx(db, mail, { to: "nobody" });
+  const rolledBack = await submitInTx(db, mail, { to: "cleo" });
   await db.query("ROLLBACK");
   await db.query("BEGIN");
   const first = await submitInTx(db, mail, { to: "O'Ädä 😀" }, { key: "order 17", delay: "1ms", tags: { a: "b" } });

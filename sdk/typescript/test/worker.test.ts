@@ -178,13 +178,13 @@ describe("worker", { concurrency: 8 }, () => {
     await assert.rejects(cancelled.result({ timeout: "60s" }), isFailed("cancelled", {}));
     const suspended = await begin("b");
     await suspended.suspend({ mode: "aggressive" });
-    await until("it was told", () => reasons.length === 2);
+    await until("it was stopped", () => reasons.length === 2);
     assert.equal((await suspended.get()).state, "suspended");
     await suspended.resume();
     assert.equal(await suspended.result({ timeout: "60s" }), "attempt 2");
     const late = await begin("c", { timeouts: { execution: "300ms" }, retry: { maxAttempts: 1 } });
     await assert.rejects(late.result({ timeout: "60s" }), isFailed("dead_letter", { category: "timeout" }));
-    await until("it was told", () => reasons.length === 3);
+    await until("it was stopped", () => reasons.length === 3);
     assert.deepEqual(reasons, ["a: cancelled", "b: suspended", "c: timeout"]);
   });
 

@@ -1,4 +1,4 @@
-/** Writes of several jobs in one request, and servers that speak another protocol, with a server that answers as a test tells it to. */
+/** Writes of several jobs in one request, and servers that speak another protocol, with a server that answers as a test scripts it. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

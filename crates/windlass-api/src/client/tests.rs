@@ -80,7 +80,7 @@ async fn a_client_without_patience_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn an_error_response_is_told_from_that_of_an_intermediary() {
+async fn an_error_response_is_distinguished_from_that_of_an_intermediary() {
     let full = r#"{"error": {"code": "disk_full", "message": "no space"}}"#;
     let refused = answer("503 Service Unavailable", "retry-after: 2\r\n", full);
     let (url, served) = serve(vec![refused.clone(), answer("502 Bad Gateway", "", "<html>"), refused]).await;

@@ -22,7 +22,7 @@ const TURNS: usize = 3;
 /// Connections that claim.
 const CALLERS: usize = 4;
 
-/// Lists with every filter and with several; `rare` jobs are among the oldest, `nobody` has none.
+/// Lists with every filter and with several; `rare` jobs are among the oldest, `unknown` has none.
 const LISTS: [&str; 28] = [
     "",
     "order=oldest",
@@ -45,9 +45,9 @@ const LISTS: [&str; 28] = [
     "tag=region:north",
     "tag=region:north&state=dead_letter",
     "tag=customer:c42",
-    "tag=customer:nobody",
+    "tag=customer:unknown",
     "owner=billing",
-    "owner=nobody",
+    "owner=unknown",
     "correlation_id=order-42",
     "created_before=2020-01-01",
     "created_after=2099-01-01",
@@ -85,7 +85,7 @@ const PAGES: [&str; 33] = [
     "/dead",
     "/audit",
     "/audit?event=job.lifecycle.failed",
-    "/audit?actor=nobody",
+    "/audit?actor=unknown",
     "/audit?before=5000",
     "/tenants",
     "/settings",
@@ -96,7 +96,7 @@ pub(super) async fn measure(
     address: &str,
     jobs: usize,
     rounds: usize,
-    tell: &mut dyn FnMut(Figure),
+    report: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
     dataset::fill(address, jobs).await?;
     let store = Store::open(address, StoreOptions::default())?;
@@ -107,9 +107,9 @@ pub(super) async fn measure(
     let server = ChildServer::start(address).await?;
     let target = BenchServer::parse(&server.url, None)?;
     for path in paths(&examples, &worker, jobs) {
-        tell(page(&target, &path, rounds).await?);
+        report(page(&target, &path, rounds).await?);
     }
-    tell(claims(&target, &examples, jobs / 20).await?);
+    report(claims(&target, &examples, jobs / 20).await?);
     server.stop().await
 }
 

@@ -63,7 +63,7 @@ impl Combinations {
 pub(crate) async fn measure(
     address: &str,
     combinations: &Combinations,
-    tell: &mut dyn FnMut(Figure),
+    report: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
     if combinations.rtts.iter().any(|rtt| !rtt.is_zero()) {
         refuse_proxy(address)?;
@@ -76,16 +76,16 @@ pub(crate) async fn measure(
         for &nodes in &combinations.nodes {
             let millis = rtt.as_secs_f64() * 1_000.0;
             let plural = if nodes == 1 { "" } else { "s" };
-            let mut tell = |figure: Figure| {
+            let mut report = |figure: Figure| {
                 let what = format!("{nodes} node{plural}, rtt {millis} ms: {}", figure.what);
-                tell(Figure { what, nodes: Some(nodes), rtt_ms: Some(millis), ..figure });
+                report(Figure { what, nodes: Some(nodes), rtt_ms: Some(millis), ..figure });
             };
             let scratch = Scratch::create(address).await?;
             let one = Combination { combinations, nodes, rtt };
             let measured = tokio::select! {
                 biased;
                 interrupted = interruption.wait() => interrupted,
-                measured = one.measure(&scratch, &mut first_drain, &mut tell) => measured,
+                measured = one.measure(&scratch, &mut first_drain, &mut report) => measured,
             };
             let removed = scratch.remove().await.context("the schemas of the benchmark could not be removed");
             match (measured, removed) {
@@ -140,39 +140,39 @@ impl Combination<'_> {
         &self,
         scratch: &Scratch,
         first_drain: &mut Option<f64>,
-        tell: &mut dyn FnMut(Figure),
+        report: &mut dyn FnMut(Figure),
     ) -> anyhow::Result<()> {
         // The store is created before nodes open it.
         let coordinator = Coordinator::open(&scratch.store).await?;
         let link = Link::start(scratch, self.rtt)?;
-        link.round_trips(scratch, tell).await?;
+        link.round_trips(scratch, report).await?;
         let payload = self.combinations.payload;
         let open = Order::Open { store: link.store.clone(), plain: link.plain.clone(), payload };
         let mut nodes = Nodes::start(self.nodes, &open).await?;
-        self.submit(&mut nodes, tell).await?;
+        self.submit(&mut nodes, report).await?;
         let drained = self.drain(&mut nodes, &coordinator).await?;
         let what = format!("drained through handlers that do nothing, {SLOTS} at once in each");
-        tell(Figure::new("drain", what).rate(drained).beside(*first_drain));
+        report(Figure::new("drain", what).rate(drained).beside(*first_drain));
         first_drain.get_or_insert(drained);
-        self.pick_up(&mut nodes, &coordinator, tell).await?;
+        self.pick_up(&mut nodes, &coordinator, report).await?;
         nodes.end().await?;
         coordinator.close();
         Ok(())
     }
 
     /// Submissions one by one beside inserts one by one.
-    async fn submit(&self, nodes: &mut Nodes, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+    async fn submit(&self, nodes: &mut Nodes, report: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
         let time = self.combinations.time();
         nodes.order(|_| Order::Insert { time }).await?;
         nodes.go().await?;
         let (inserted, inserts) = sum(&nodes.measured(time).await?);
         let what = format!("plain INSERT one by one, {CALLERS} connections each");
-        tell(Figure::new("submit", what).rate(inserted).times(inserts));
+        report(Figure::new("submit", what).rate(inserted).times(inserts));
         nodes.order(|_| Order::Submit { time }).await?;
         nodes.go().await?;
         let (submitted, submits) = sum(&nodes.measured(time).await?);
         let what = format!("submit one by one, {CALLERS} callers each, beside plain INSERT");
-        tell(Figure::new("submit", what).rate(submitted).times(submits).beside(Some(inserted)));
+        report(Figure::new("submit", what).rate(submitted).times(submits).beside(Some(inserted)));
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl Combination<'_> {
         &self,
         nodes: &mut Nodes,
         coordinator: &Coordinator,
-        tell: &mut dyn FnMut(Figure),
+        report: &mut dyn FnMut(Figure),
     ) -> anyhow::Result<()> {
         let time = self.combinations.time();
         let pause = IDLE + self.rtt * IDLE_ROUND_TRIPS;
@@ -204,7 +204,7 @@ impl Combination<'_> {
         within(coordinator.await_pings()).await?;
         let (_, picked_up) = sum(&nodes.stop().await?);
         let what = "pick-up by idle workers of all nodes: submit on one to handler";
-        tell(Figure::new("pick-up", what).times(picked_up));
+        report(Figure::new("pick-up", what).times(picked_up));
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl StoreArgs {
         wait: Duration,
     ) -> anyhow::Result<Store> {
         let deadline = Deadline::after(wait);
-        let mut is_told = false;
+        let mut is_reported = false;
         loop {
             let (address, options) = (self.store.clone(), options.clone());
             // Checking a large file takes seconds; requests and signals are handled meanwhile.
@@ -91,9 +91,9 @@ impl StoreArgs {
             if deadline.is_over() || !matches!(error, OpenError::Store(StoreError::Unavailable(_))) {
                 return Err(self.cannot_open(&error));
             }
-            if !is_told {
+            if !is_reported {
                 tracing::warn!("{:#}; retrying for {wait:?}", self.cannot_open(&error));
-                is_told = true;
+                is_reported = true;
             }
             tokio::time::sleep(crate::limits::STORE_RETRY_INTERVAL).await;
         }
@@ -113,7 +113,7 @@ async fn apart<T: Send + 'static>(
 ) -> anyhow::Result<T> {
     let (done, outcome) = tokio::sync::oneshot::channel();
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let _nobody_waits = done.send(work());
+        let _no_caller_waits = done.send(work());
     })?;
     outcome.await.map_err(|_| anyhow::anyhow!("the thread `{name}` failed"))
 }

@@ -39,9 +39,9 @@ impl<'a> ReconnectingStream<'a> {
     /// The next event. Returns None after a reconnect, when events that are not stored may have been missed.
     pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, Failure> {
         while let Ok(Some(event)) = self.stream.next().await {
-            let is_heard = event.id.is_some_and(|id| self.last.is_some_and(|last| id <= last));
+            let is_seen = event.id.is_some_and(|id| self.last.is_some_and(|last| id <= last));
             self.last = event.id.max(self.last);
-            if !is_heard && event.name != sse::END {
+            if !is_seen && event.name != sse::END {
                 return Ok(Some(event));
             }
         }

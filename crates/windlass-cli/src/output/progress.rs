@@ -80,7 +80,7 @@ impl Progress {
     pub(crate) fn clear(&mut self) {
         if self.is_terminal && self.last.is_some() {
             let mut stderr = std::io::stderr().lock();
-            let _nobody_looks = write!(stderr, "\r\x1b[2K").and_then(|()| stderr.flush());
+            let _closed = write!(stderr, "\r\x1b[2K").and_then(|()| stderr.flush());
         }
     }
 
@@ -91,7 +91,7 @@ impl Progress {
         let room = self.is_terminal.then(|| width().filter(|width| *width > 0).unwrap_or(TERMINAL_WIDTH) - 1);
         let text = display(&self.what, self.done, self.total, elapsed, room);
         let mut stderr = std::io::stderr().lock();
-        let _nobody_looks = if self.is_terminal {
+        let _closed = if self.is_terminal {
             write!(stderr, "\r\x1b[2K{text}").and_then(|()| stderr.flush())
         } else {
             writeln!(stderr, "{text}")
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_tells_rate_and_time_to_go() {
+    fn progress_shows_rate_and_time_to_go() {
         let after = |seconds| Duration::from_secs(seconds);
         assert_eq!(
             display("jobs", 2_500, Some(10_000), after(5), None),

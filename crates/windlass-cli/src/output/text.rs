@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_told_from_now() {
+    fn moments_are_shown_relative_to_now() {
         let at = |text: &str| text.parse::<Moment>().unwrap();
         let now = at("2030-01-31T12:00:00Z").0;
         assert_eq!(ago(at("2030-01-31T11:58:00.000Z"), now), "2m ago");

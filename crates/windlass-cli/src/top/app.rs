@@ -156,7 +156,7 @@ pub(super) struct Screen {
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) note: Option<Note>,
-    heard_at: Timestamp,
+    seen_at: Timestamp,
 }
 
 impl Screen {
@@ -185,7 +185,7 @@ impl Screen {
             filter: String::new(),
             mode: Mode::Browse,
             note: None,
-            heard_at: now,
+            seen_at: now,
         }
     }
 
@@ -201,7 +201,7 @@ impl Screen {
         self.schedules = snapshot.schedules.unwrap_or(std::mem::take(&mut self.schedules));
         self.failures.sort_by_key(|job| std::cmp::Reverse(failed_at(job)));
         self.history = snapshot.history.or(self.history.take());
-        (self.link, self.heard_at) = (Connection::Up, self.now);
+        (self.link, self.seen_at) = (Connection::Up, self.now);
         for pane in Pane::ALL {
             self.clamp_selection(pane);
         }
@@ -209,7 +209,7 @@ impl Screen {
 
     /// Records that the server does not respond.
     pub(super) fn lose(&mut self, why: &str) {
-        self.link = Connection::Lost { since: self.heard_at, why: escaped(why) };
+        self.link = Connection::Lost { since: self.seen_at, why: escaped(why) };
         self.rates.interrupt();
     }
 

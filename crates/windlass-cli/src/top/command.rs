@@ -108,7 +108,7 @@ impl Command {
             verb,
             target,
             question: format!("{word} {what} {name}?"),
-            consequence: if is_paused { "It goes on at once.".to_owned() } else { consequence.to_owned() },
+            consequence: if is_paused { "It continues at once.".to_owned() } else { consequence.to_owned() },
             tenant: None,
             others: Vec::new(),
         }

@@ -85,7 +85,7 @@ impl Feed {
         Feed { client, updates, sender, hurry, tasks, shown }
     }
 
-    /// Tells what is shown; data that is read only while it is shown is read at once.
+    /// Passes on what is shown; data that is read only while it is shown is read at once.
     pub(super) fn watch(&self, screen: &Screen) {
         let now = Visible { pane: screen.pane, history: screen.history_wanted() };
         let mut is_urgent = false;

@@ -299,7 +299,7 @@ fn details_tell_why_and_what_was_tried() {
 #[test]
 fn rates_are_what_the_counts_grew_by() {
     let mut screen = screen();
-    assert!(screen.rates.now(|counted| counted.submitted).abs() < f64::EPSILON, "one snapshot tells no rate");
+    assert!(screen.rates.now(|counted| counted.submitted).abs() < f64::EPSILON, "one snapshot gives no rate");
     screen.now = now().plus(std::time::Duration::from_secs(2));
     let mut later = snapshot();
     later.stats.minutes.remove(0);

@@ -159,7 +159,7 @@ async fn a_token_reads_its_job_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_is_told_from_everything_else() {
+async fn a_wrong_command_line_is_distinguished_from_everything_else() {
     for command in LOOKS.iter().chain(&CHANGES) {
         let said = run("http://127.0.0.1:1", &[&filled(command)[..], &["--no-such-flag"]].concat()).await;
         assert_eq!(said.code, 2, "{command:?}: {said:?}");
@@ -199,7 +199,7 @@ async fn operators_pause_and_resume_what_they_name() {
         assert!(site.run(&["pause", kind, name]).await.well().contains("as before"));
         assert!(site.run(&["resume", kind, name]).await.well().contains("not paused"));
     }
-    assert_eq!(site.run(&["pause", "worker", "nobody"]).await.code, 3);
+    assert_eq!(site.run(&["pause", "worker", "unknown"]).await.code, 3);
     assert!(site.run(&["gate", "close", "--reason", "stop"]).await.well().contains("paused"));
     let shown = site.run(&["gate", "--json"]).await.documents();
     assert_eq!((&shown[0]["online"], &shown[0]["reason"]), (&false.into(), &"stop".into()));
@@ -309,11 +309,11 @@ async fn the_manual_has_every_command_and_exit_code() {
     let (commands, exits) = help.split_once("Exit codes:").unwrap();
     let names = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next());
     for name in names.filter(|name| !name.starts_with('-') && *name != "help") {
-        assert!(manual.contains(&format!("`{name}")), "docs/cli.md does not tell of `{name}`");
+        assert!(manual.contains(&format!("`{name}")), "docs/cli.md does not mention `{name}`");
     }
     for line in exits.lines().filter(|line| line.starts_with("  ")) {
         let code = line.split_whitespace().next().unwrap();
-        assert!(manual.contains(&format!("| {code} |")), "docs/cli.md does not tell of exit code {code}");
+        assert!(manual.contains(&format!("| {code} |")), "docs/cli.md does not mention exit code {code}");
     }
 }
 

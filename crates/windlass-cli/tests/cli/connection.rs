@@ -94,7 +94,7 @@ async fn a_waiting_command_continues_when_the_server_is_back() {
         printed.read_to_string(&mut out[1]).await.unwrap();
         [waiting[0].wait().await.unwrap(), waiting[1].wait().await.unwrap()]
     };
-    let ended = tokio::time::timeout(windlass_testkit::PATIENCE, ended).await.expect("both hear of the end");
+    let ended = tokio::time::timeout(windlass_testkit::PATIENCE, ended).await.expect("both learn of the end");
     assert_eq!(ended.map(|ended| ended.code()), [Some(0), Some(0)], "{out:?}");
     assert_eq!(out[0], "\"done\"\n");
     assert!(out[1].contains("still here"), "{out:?}");
@@ -113,7 +113,7 @@ fn job(state: &str) -> Value {
         "after_any": [], "owner": "me", "tags": {}, "cost_cents": 0, "redacted": false})
 }
 
-/// A server that opens its store, or sheds load, answers 503: a command that waits for a job goes on waiting.
+/// A server that opens its store, or sheds load, answers 503: a command that waits for a job continues waiting.
 #[tokio::test]
 async fn a_waiting_command_outlasts_a_temporary_refusal() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -228,7 +228,7 @@ async fn events_are_followed_as_they_happen() {
         }
         panic!("the stream ended");
     };
-    tokio::time::timeout(windlass_testkit::PATIENCE, found).await.expect("the pause is told of");
+    tokio::time::timeout(windlass_testkit::PATIENCE, found).await.expect("the pause is shown");
     child.kill().await.unwrap();
     site.served.stop().await;
 }

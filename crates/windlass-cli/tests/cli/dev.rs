@@ -77,7 +77,7 @@ async fn workers_crash_on_demand_and_everything_can_be_deleted() {
     assert_eq!(again["checkpoints"].as_array().unwrap().len(), 2);
     let crashed = post(&server, "/dev/crash", &json!({"worker": "w"})).await;
     assert_eq!(crashed, json!({"workers": 1, "leases": 1}));
-    assert_eq!(post(&server, "/dev/crash", &json!({"worker": "nobody"})).await["workers"], 0);
+    assert_eq!(post(&server, "/dev/crash", &json!({"worker": "unknown"})).await["workers"], 0);
     let reset = post(&server, "/dev/reset", &json!({})).await;
     assert_eq!((reset, &get(&server, "/jobs").await["jobs"]), (json!({"jobs": 1}), &json!([])));
     server.stop().await;

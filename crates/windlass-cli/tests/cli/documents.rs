@@ -95,7 +95,7 @@ fn every_block_of_commands_is_run_or_says_why_not() {
     }
 }
 
-/// Commands of a block; a line that ends with `\` goes on.
+/// Commands of a block; a line that ends with `\` continues.
 fn commands(block: &Block) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut goes_on = false;

@@ -58,7 +58,7 @@ const ACTIONS: [&[&str]; 45] = [
     &["tickets", "key"],
 ];
 
-/// Commands that print the same to everybody.
+/// Commands that print the same to every caller.
 const TEXTS: [&[&str]; 3] = [&["man"], &["completions", "bash"], &["--help"]];
 
 /// The arguments of a command with the words in capitals replaced.
@@ -110,8 +110,8 @@ async fn every_action_prints_json() {
         words.push("--json".to_owned());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let documents = site.run(&words).await.documents();
-        let is_told = documents.len() == 1 && documents[0].is_object();
-        assert!(is_told, "{choice:?}: {documents:?}");
+        let is_reported = documents.len() == 1 && documents[0].is_object();
+        assert!(is_reported, "{choice:?}: {documents:?}");
     }
     let settings = run_with("", &["config", "check", "--json"], &[], "").await.documents();
     assert!(settings[0]["settings"].as_array().unwrap().iter().any(|setting| setting["name"] == "listen"));

@@ -270,7 +270,7 @@ async fn a_batch_reports_refused_lines_and_submits_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_held_job_is_released_and_a_job_hears_a_signal() {
+async fn a_held_job_is_released_and_a_job_receives_a_signal() {
     let site = Site::start().await;
     let id = site.submit(&["order.ship", "{}", "--hold"]).await;
     assert!(site.run(&["show", &id]).await.well().contains("created"));

@@ -65,7 +65,7 @@ async fn a_line_that_names_one_that_was_refused_is_refused_with_the_reason() {
         json!({"type": "a", "name": "x", "priority": 101}),
         json!({"type": "b", "after": ["@x"]}),
         json!({"type": "c"}),
-        json!({"type": "d", "after": ["@nobody"]}),
+        json!({"type": "d", "after": ["@unknown"]}),
     ];
     let lines = lines.map(|line| line.to_string()).join("\n");
     let said = run_with(&site.url, &["batch", "-"], &[], &lines).await;

@@ -1,6 +1,6 @@
 //! The command line as people and scripts use it: every command against the built program, every block of commands in the
 //! documents, `windlass top` in a terminal, and `windlass work`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should say where")]
 
 mod commands;
 mod connection;

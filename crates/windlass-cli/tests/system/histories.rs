@@ -1,5 +1,5 @@
 //! Histories: several nodes of one store under load, while they are killed, frozen, cut off and their database crashes. The
-//! clients write down what they asked for and what they were told, and a checker decides from that alone.
+//! clients write down what they asked for and what they were answered, and a checker decides from that alone.
 
 mod checker;
 #[cfg(test)]
@@ -119,7 +119,7 @@ async fn configure(node: std::net::SocketAddr) {
     get(node, "PUT", "/schedules/ticks", &schedule).await;
 }
 
-/// Lets the workers go on until every job of theirs is final.
+/// Lets the workers continue until every job of theirs is final.
 async fn drain(shared: &Shared) {
     let end = Instant::now() + PATIENCE;
     'again: while Instant::now() < end {

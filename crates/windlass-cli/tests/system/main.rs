@@ -1,6 +1,6 @@
 //! The server as a system: run by an operator, several processes on one store, calls to receivers, and the library against
 //! a server.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should say where")]
 
 mod fixture;
 mod histories;

@@ -137,7 +137,7 @@ async fn a_bulk_action_never_leaves_the_callers_tenant_or_own_jobs(t: &Fixture) 
     assert_eq!(t.store.bulk(&eve, &blue, cancel()).await.unwrap(), BulkReport::default());
     let of_bob = Filter { owner: Some("bob".into()), ..Filter::default() };
     let done = t.store.bulk(&ann, &of_bob, cancel()).await.unwrap();
-    assert_eq!(done.changed, 0, "asking for another's jobs gives nobody the right to them");
+    assert_eq!(done.changed, 0, "asking for another's jobs gives no right to them");
     assert_eq!(count(t, JobState::Cancelled).await, 0);
     let operator = caller("olga", Role::Operator, "blue");
     assert_eq!(t.store.bulk(&operator, &Filter::default(), cancel()).await.unwrap().changed, 2);

@@ -88,7 +88,7 @@ async fn a_graceful_suspension_lets_the_attempt_end_by_itself(t: &Fixture) {
         let acted = t.act(placed.id, suspend(SuspendMode::Graceful)).await;
         assert!(acted.is_changed && acted.job.state == JobState::Running);
         is_unchanged(t, placed.id, suspend(SuspendMode::Graceful)).await;
-        // The worker goes on undisturbed.
+        // The worker continues undisturbed.
         let beat = HeartbeatItem::new(placed.id, claimed.job.fence);
         let reply = t.store.heartbeat(&t.me, placed.worker, vec![beat]).await.unwrap();
         assert_eq!(reply.directives, [(placed.id, Directive::Continue)]);
@@ -178,7 +178,7 @@ async fn a_final_job_is_refused_in_every_mode(t: &Fixture) {
             is_refused(t, placed.id, suspend(mode), JobAction::Suspend).await;
         }
     }
-    // One that wins the race after the request was accepted is a success: nobody is refused any more.
+    // One that wins the race after the request was accepted is a success: no outcome is refused any more.
     let placed = t.placed(JobState::Running).await;
     assert!(t.act(placed.id, suspend(SuspendMode::Graceful)).await.is_changed);
     assert_eq!(
@@ -247,7 +247,7 @@ async fn a_suspension_ends_automatically(t: &Fixture) {
     t.advance(just_under(secs(60)));
     assert!(t.claim(placed.worker, 1).await.is_empty());
     t.advance(MOMENT);
-    // The claim itself sees that it is over; nobody had to tick.
+    // The claim itself sees that it is over, without maintenance.
     assert_eq!(t.claim_one(placed.worker).await.job.id, placed.id);
     assert_eq!(t.events_of(placed.id).await, [AuditEvent::Suspended, AuditEvent::Resumed]);
     assert_eq!(t.trail().await.last().unwrap().actor_type, "system");

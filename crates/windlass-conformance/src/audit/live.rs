@@ -87,8 +87,8 @@ async fn a_commit_says_whose_jobs_it_changed(t: &Fixture) {
     assert_eq!(t.store.changed(), before + 1);
     t.store.pause(&t.me, PauseTarget::Gate, Pause::default()).await.unwrap();
     let change = changes.try_recv().unwrap();
-    assert!(change.concerns(&ann) && change.concerns(&bob), "a pause is everybody's");
+    assert!(change.concerns(&ann) && change.concerns(&bob), "a pause concerns every tenant");
     drop(changes);
     t.store.act(&ann, id, ActionRequest::Cancel { reason: None }).await.unwrap();
-    assert_eq!(t.store.changed(), before + 3, "it is counted also while nobody listens");
+    assert_eq!(t.store.changed(), before + 3, "it is counted also without listeners");
 }

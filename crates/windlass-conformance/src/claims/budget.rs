@@ -46,7 +46,7 @@ async fn nothing_starts_once_the_budget_is_spent(t: &Fixture) {
     complete_for(t, worker, &first, 99).await;
     let third = t.claim_one(worker).await;
     complete_for(t, worker, &third, 1).await;
-    assert_eq!(t.claim_ids(worker, 9).await, others, "the others' jobs go on");
+    assert_eq!(t.claim_ids(worker, 9).await, others, "the others' jobs continue");
     complete_for(t, worker, &second, 500).await;
     assert!(t.claim(worker, 9).await.is_empty());
     // The store's time begins on 15 January.

@@ -27,7 +27,7 @@ tests!(
     a_worker_takes_from_its_queues_only,
     a_worker_takes_its_types_only,
     a_request_narrows_what_was_registered,
-    a_job_of_a_type_nobody_knows_waits_and_says_so,
+    a_job_of_an_unknown_type_waits_and_says_so,
     a_claim_takes_at_most_what_it_asks_for,
     a_claim_takes_at_most_a_thousand,
     a_job_is_never_claimed_before_its_time,
@@ -173,16 +173,16 @@ async fn a_request_narrows_what_was_registered(t: &Fixture) {
 }
 
 /// Model: explained-waiting, unknown-types
-async fn a_job_of_a_type_nobody_knows_waits_and_says_so(t: &Fixture) {
+async fn a_job_of_an_unknown_type_waits_and_says_so(t: &Fixture) {
     let worker = t.worker_for(&[], &["a"]).await;
-    let job = t.submit(new_job("unheard.of")).await.id;
+    let job = t.submit(new_job("un.known")).await.id;
     assert!(t.claim(worker, 10).await.is_empty());
     t.advance(MINUTE);
     t.tick().await;
     let snapshot = t.get(job).await;
     assert_eq!(snapshot.job.state, JobState::Scheduled);
     assert_eq!(snapshot.why.expect("it says why").code, "no_worker");
-    let knowing = t.worker_for(&[], &["unheard.of"]).await;
+    let knowing = t.worker_for(&[], &["un.known"]).await;
     assert_eq!(t.get(job).await.why, None);
     assert_eq!(t.claim_one(knowing).await.job.id, job);
 }
@@ -283,7 +283,7 @@ async fn only_a_known_worker_claims(t: &Fixture) {
     let error = t.store.claim(&t.me, &ClaimRequest::new(unknown, 1), Duration::ZERO).await.unwrap_err();
     assert_eq!(error, WorkError::NoSuchWorker(unknown));
     for role in [Role::Viewer, Role::Submitter] {
-        let caller = Caller::new("somebody", role, None);
+        let caller = Caller::new("another", role, None);
         let error = t.store.register(&caller, NewWorker::default()).await.unwrap_err();
         assert!(matches!(error, WorkError::Forbidden(_)), "{error}");
     }

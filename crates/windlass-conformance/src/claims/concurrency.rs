@@ -1,4 +1,4 @@
-//! Limits on running jobs: per queue, type, tenant and concurrency key; never exceeded, never leaked, nobody starved.
+//! Limits on running jobs: per queue, type, tenant and concurrency key; never exceeded, never leaked, no job starved.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

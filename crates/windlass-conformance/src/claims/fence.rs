@@ -256,8 +256,8 @@ async fn a_write_is_all_or_nothing(t: &Fixture) {
     let error = t.store.record(&t.me, lease_ref(&claimed), bad).await.unwrap_err();
     assert!(matches!(error, WorkError::Invalid(_)), "{error}");
     assert_eq!(t.everything().await, before);
-    let nobody = LeaseRef { worker: None, ..lease_ref(&claimed) };
-    t.store.record(&t.me, nobody, notes()).await.unwrap();
+    let unknown = LeaseRef { worker: None, ..lease_ref(&claimed) };
+    t.store.record(&t.me, unknown, notes()).await.unwrap();
     let job = t.get(claimed.job.id).await.job;
     assert_eq!(job.details.progress, Some(progress()));
     let checkpoints = t.store.checkpoints(&t.me, job.id).await.unwrap().unwrap();

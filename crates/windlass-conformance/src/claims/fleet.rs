@@ -56,12 +56,12 @@ fn any_job(random: &Entropy) -> NewJob {
     job
 }
 
-/// Works until everything has ended; one claim in eight is never heard of again.
+/// Works until everything has ended; one claim in eight is never seen again.
 async fn work(store: Store, clock: Arc<ManualClock>, random: Entropy) {
     let me = Caller::local();
     let register =
         async || store.register(&me, NewWorker { heartbeats: false, ..NewWorker::default() }).await;
-    let mut worker = register().await.expect("anybody may register").id;
+    let mut worker = register().await.expect("any caller may register").id;
     loop {
         let request = ClaimRequest::new(worker, pick(&random, 4) + 1);
         let claimed = store.claim(&me, &request, Duration::ZERO).await.expect("the store answers").jobs;
@@ -76,7 +76,7 @@ async fn work(store: Store, clock: Arc<ManualClock>, random: Entropy) {
             continue;
         }
         if pick(&random, 8) == 0 {
-            worker = register().await.expect("anybody may register").id;
+            worker = register().await.expect("any caller may register").id;
             continue;
         }
         let reports = claimed.iter().map(|claimed| report(&random, claimed)).collect();

@@ -35,7 +35,7 @@ tests!(
     a_heartbeat_says_what_to_do,
     leaving_gives_jobs_back_without_counting,
     a_heartbeat_that_waits_learns_that_its_worker_was_removed,
-    a_worker_is_somebody_new_at_every_start,
+    a_worker_has_a_new_id_at_every_start,
     a_workers_clock_does_not_matter,
     maintenance_says_when_to_come_again,
 );
@@ -120,7 +120,7 @@ async fn a_silent_worker_loses_its_leases(t: &Fixture) {
     let ticked = t.store.tick().await.unwrap();
     assert_eq!(ticked.leases, 1);
     assert_eq!(t.state(claimed.job.id).await, JobState::Retrying);
-    assert_eq!(t.state(kept.job.id).await, JobState::Running, "who was heard of keeps what it has");
+    assert_eq!(t.state(kept.job.id).await, JobState::Running, "who was seen keeps what it has");
     t.advance(SECOND * 2);
     let again = t.claim_one(other).await;
     assert_eq!((again.job.id, again.job.attempt), (claimed.job.id, 2));
@@ -386,7 +386,7 @@ async fn a_heartbeat_that_waits_learns_that_its_worker_was_removed(t: &Fixture) 
 }
 
 /// Model: leases-and-heartbeats
-async fn a_worker_is_somebody_new_at_every_start(t: &Fixture) {
+async fn a_worker_has_a_new_id_at_every_start(t: &Fixture) {
     let new = NewWorker { name: "mailer-1".into(), ..NewWorker::default() };
     let first = t.store.register(&t.me, new.clone()).await.unwrap();
     let second = t.store.register(&t.me, new).await.unwrap();

@@ -181,7 +181,7 @@ async fn a_claim_says_how_long_it_is_throttled(t: &Fixture) {
     assert_eq!((answer.jobs.len(), answer.throttled_for), (0, Some(millis(300))));
 }
 
-/// The moments, in milliseconds from now, at which jobs start if somebody asks every `step`.
+/// The moments, in milliseconds from now, at which jobs start if a worker asks every `step`.
 async fn starts(t: &Fixture, step: u64, count: u64) -> Vec<(u64, JobId)> {
     let worker = t.worker().await;
     let mut found = Vec::new();

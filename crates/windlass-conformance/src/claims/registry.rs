@@ -16,7 +16,7 @@ tests!(
     lost_workers_make_room_for_new_ones,
 );
 
-/// Somebody with an API key of a tenant.
+/// A caller with an API key of a tenant.
 fn bearer(digit: char, whose: &str) -> Caller {
     let key: KeyId = digit.to_string().repeat(16).parse().unwrap();
     Caller { key: Some(key), ..Caller::new(format!("bearer-{digit}"), Role::Worker, Some(tenant(whose))) }

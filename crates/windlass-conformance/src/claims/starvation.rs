@@ -1,4 +1,4 @@
-//! Random work under limits: nothing is exceeded on the way, and in the end nobody was forgotten.
+//! Random work under limits: nothing is exceeded on the way, and in the end no job was forgotten.
 
 use windlass::entropy::Entropy;
 use windlass::job::{JobId, JobState, NewJob, WorkerId};

@@ -1,4 +1,4 @@
-//! Jobs that require a version of their worker: who receives them, and that this delays nobody else.
+//! Jobs that require a version of their worker: who receives them, and that this delays no other job.
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ tests!(
     the_audit_trail_names_the_key_of_a_worker,
 );
 
-/// Somebody with an API key in the default tenant.
+/// A caller with an API key in the default tenant.
 fn bearer(digit: char, role: Role) -> Caller {
     let key: KeyId = digit.to_string().repeat(16).parse().unwrap();
     let within = (role != Role::Admin).then(|| tenant("default"));

@@ -27,7 +27,7 @@ tests!(
     a_report_counts_for_no_limit_of_its_tenant,
     only_those_who_ask_by_name_are_given_reports,
     a_report_belongs_to_the_jobs_owner,
-    nobody_submits_reports_by_hand,
+    reports_cannot_be_submitted_by_hand,
     nothing_else_is_put_among_reports,
     a_slow_receiver_holds_up_its_own_reports_only,
     a_tenant_has_one_secret_to_sign_with,
@@ -243,7 +243,7 @@ async fn a_report_belongs_to_the_jobs_owner(t: &Fixture) {
 }
 
 /// Model: callbacks. Or a flood of them would count for no limit.
-async fn nobody_submits_reports_by_hand(t: &Fixture) {
+async fn reports_cannot_be_submitted_by_hand(t: &Fixture) {
     let refused = t.refused(vec![new_job(callback::TYPE)]).await;
     assert!(matches!(&refused, SubmitError::Invalid { invalid, .. } if invalid.field == "type"), "{refused}");
 }

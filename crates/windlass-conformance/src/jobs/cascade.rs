@@ -12,12 +12,12 @@ use crate::fixture::{Fixture, after, after_any, lease_ref, new_job, priority};
 
 tests!(
     jobs_cascade, jobs::cascade:
-    a_commit_tells_a_bounded_number_of_dependents,
+    a_commit_notifies_a_bounded_number_of_dependents,
     a_small_cascade_is_one_commit,
     a_priority_is_passed_on_in_bounded_commits,
     a_priority_that_is_overtaken_by_another_ends_at_the_last_one,
-    levels_are_told_one_after_the_other,
-    a_dependent_submitted_meanwhile_is_told_once,
+    levels_are_notified_one_after_the_other,
+    a_dependent_submitted_meanwhile_is_notified_once,
     a_dependent_that_leaves_meanwhile_stays_as_it_is,
     a_dependent_of_several_cascades_waits_for_all_of_them,
     children_are_cancelled_in_bounded_commits,
@@ -55,7 +55,7 @@ async fn tick_once(t: &Fixture) -> bool {
 }
 
 /// Model: bounded-commits, failed-dependencies. Neither the commit that ends a job nor any that continues changes more jobs than the bound.
-async fn a_commit_tells_a_bounded_number_of_dependents(t: &Fixture) {
+async fn a_commit_notifies_a_bounded_number_of_dependents(t: &Fixture) {
     let t = bounded(t);
     let root = t.submit(new_job("root")).await.id;
     let waiting = dependents(&t, root, 3 * BOUND + 1).await;
@@ -131,7 +131,7 @@ async fn a_priority_that_is_overtaken_by_another_ends_at_the_last_one(t: &Fixtur
 }
 
 /// Model: failed-dependencies. All jobs of one level are processed before those that wait for them.
-async fn levels_are_told_one_after_the_other(t: &Fixture) {
+async fn levels_are_notified_one_after_the_other(t: &Fixture) {
     let t = bounded(t);
     let root = t.submit(new_job("root")).await.id;
     let first = dependents(&t, root, 2 * BOUND).await;
@@ -156,7 +156,7 @@ async fn levels_are_told_one_after_the_other(t: &Fixture) {
 }
 
 /// Model: dependency-limits, failed-dependencies. A job that is submitted after the end knows of it, and is not processed again by the cursor.
-async fn a_dependent_submitted_meanwhile_is_told_once(t: &Fixture) {
+async fn a_dependent_submitted_meanwhile_is_notified_once(t: &Fixture) {
     let t = bounded(t);
     let (worker, root) = t.running(new_job("root")).await;
     let open = t.submit(NewJob { hold: true, ..new_job("open") }).await.id;
@@ -167,7 +167,7 @@ async fn a_dependent_submitted_meanwhile_is_told_once(t: &Fixture) {
     assert_eq!(t.get(late).await.job.after_unmet, 1);
     assert_eq!(t.state(late_any).await, JobState::Scheduled);
     t.tick().await;
-    // Told twice, it would run without waiting for the other one.
+    // Notified twice, it would run without waiting for the other one.
     assert_eq!(t.get(late).await.job.after_unmet, 1);
     assert_eq!(t.state(late).await, JobState::Pending);
     assert_eq!(count_in(&t, &waiting, JobState::Scheduled).await, waiting.len());
@@ -232,7 +232,7 @@ async fn children_are_cancelled_in_bounded_commits(t: &Fixture) {
     t.verify().await;
 }
 
-/// Model: retention. A job whose end has not been passed on to everybody is kept.
+/// Model: retention. A job whose end has not been passed on to all dependents is kept.
 async fn the_root_stays_until_its_cascade_has_ended(t: &Fixture) {
     let retention = Duration::from_secs(3600);
     let cascade_jobs_per_commit = BOUND;
@@ -240,7 +240,7 @@ async fn the_root_stays_until_its_cascade_has_ended(t: &Fixture) {
     let (worker, root) = t.running(new_job("root")).await;
     let waiting = dependents(&t, root.job.id, 2 * BOUND).await;
     t.complete(worker, &root).await;
-    t.store.delete(&t.me, root.job.id).await.expect_err("jobs still wait to hear of its end");
+    t.store.delete(&t.me, root.job.id).await.expect_err("jobs still wait for its end");
     t.advance(retention * 2);
     t.store.prune().await.unwrap();
     assert!(t.store.get(&t.me, root.job.id).await.unwrap().is_some());

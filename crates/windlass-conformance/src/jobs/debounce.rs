@@ -20,7 +20,7 @@ tests!(
     each_replacement_is_in_the_audit_trail,
     a_shorter_delay_runs_it_sooner,
     a_contradiction_is_refused,
-    nobody_replaces_the_job_of_another_who_may_not_manage_it,
+    a_job_is_replaced_only_by_callers_who_may_manage_it,
     a_debounced_submission_does_not_make_the_queue_deeper,
 );
 
@@ -98,7 +98,7 @@ async fn each_replacement_is_in_the_audit_trail(t: &Fixture) {
     let records = t.records(RecordQuery { job: Some(first), event, ..RecordQuery::default() }).await;
     assert_eq!(records.len(), 1);
     assert!(records[0].context.contains(&t.now().plus(secs(60)).to_string()));
-    assert!(!records[0].context.contains("payload"), "what was submitted is nobody's business");
+    assert!(!records[0].context.contains("payload"), "what was submitted is not recorded");
 }
 
 async fn a_shorter_delay_runs_it_sooner(t: &Fixture) {
@@ -122,7 +122,7 @@ async fn a_contradiction_is_refused(t: &Fixture) {
 }
 
 /// Model: roles
-async fn nobody_replaces_the_job_of_another_who_may_not_manage_it(t: &Fixture) {
+async fn a_job_is_replaced_only_by_callers_who_may_manage_it(t: &Fixture) {
     let submitter = |name: &str| Caller::new(name, Role::Submitter, Some(tenant("default")));
     let (ann, bob) = (submitter("ann"), submitter("bob"));
     let options = SubmitOptions::default();

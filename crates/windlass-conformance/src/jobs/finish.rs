@@ -16,7 +16,7 @@ use crate::fixture::{Fixture, new_job, secs, tenant};
 tests!(
     jobs_finish, jobs::finish:
     a_result_is_kept_byte_for_byte_and_a_job_without_one_says_so,
-    a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_lease_goes_on,
+    a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_lease_continues,
     a_failed_attempt_keeps_its_error_and_a_success_clears_it_from_the_job,
     the_error_record_has_every_field_and_its_type_is_derived,
     a_long_message_is_cut_to_4_kib_at_the_boundary_of_a_character,
@@ -44,12 +44,12 @@ async fn a_result_is_kept_byte_for_byte_and_a_job_without_one_says_so(t: &Fixtur
     let (worker, claimed) = t.running(new_job("report")).await;
     t.complete(worker, &claimed).await;
     assert_eq!(t.store.result(&t.me, claimed.job.id).await.unwrap(), Some(JobResult(None)));
-    let nobody = JobId::from_bytes([7; 16]);
-    assert_eq!(t.store.result(&t.me, nobody).await.unwrap(), None);
+    let unknown = JobId::from_bytes([7; 16]);
+    assert_eq!(t.store.result(&t.me, unknown).await.unwrap(), None);
 }
 
 /// Model: result-cost-and-progress
-async fn a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_lease_goes_on(t: &Fixture) {
+async fn a_result_at_the_limit_is_kept_and_one_byte_more_is_rejected_while_the_lease_continues(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let (id, fence) = (claimed.job.id, claimed.job.fence);
     let of_size = |size: usize| Outcome::Completed { result: Some(vec![b'1'; size]) };
@@ -191,7 +191,7 @@ async fn a_batch_is_answered_in_order_and_a_bad_item_is_rejected_alone(t: &Fixtu
     assert_eq!(answers[4], Finish::Applied(JobState::Retrying));
     assert_eq!(answers[5], Finish::Applied(JobState::Waiting));
     for rejected in &claimed[1..3] {
-        assert_eq!(t.get(rejected.job.id).await.job, rejected.job, "the lease goes on");
+        assert_eq!(t.get(rejected.job.id).await.job, rejected.job, "the lease continues");
         assert!(t.events_of(rejected.job.id).await.is_empty());
     }
     assert_eq!(t.complete(worker, &claimed[1]).await, Finish::Applied(JobState::Completed));
@@ -241,8 +241,8 @@ async fn a_repeated_or_stale_report_changes_nothing(t: &Fixture) {
         // The fence of the attempt before, and the right fence in the wrong hands.
         assert_eq!(t.finish(worker, id, first.job.fence, outcome.clone()).await, Finish::Stale);
         assert_eq!(t.finish(other, id, second.job.fence, outcome.clone()).await, Finish::Stale);
-        let nobody = JobId::from_bytes([7; 16]);
-        assert_eq!(t.finish(worker, nobody, second.job.fence, outcome).await, Finish::Stale);
+        let unknown = JobId::from_bytes([7; 16]);
+        assert_eq!(t.finish(worker, unknown, second.job.fence, outcome).await, Finish::Stale);
     }
     assert_eq!(t.picture(id).await, before);
     t.complete(worker, &second).await;

@@ -17,7 +17,7 @@ tests!(
     after_the_window_the_key_is_new,
     the_window_can_be_set_for_a_job_and_for_the_store,
     a_key_counts_within_its_tenant_and_type,
-    another_payload_under_the_same_key_is_told,
+    another_payload_under_the_same_key_is_reported,
     strictness_refuses_another_payload,
     a_duplicate_within_one_batch_is_one_job,
     a_duplicate_may_be_waited_for,
@@ -117,7 +117,7 @@ async fn a_key_counts_within_its_tenant_and_type(t: &Fixture) {
 }
 
 /// Model: idempotency-key
-async fn another_payload_under_the_same_key_is_told(t: &Fixture) {
+async fn another_payload_under_the_same_key_is_reported(t: &Fixture) {
     let first = receipt(t, keyed("order-1")).await;
     let other = NewJob { payload: Payload::json("{}"), ..keyed("order-1") };
     let answer = receipt(t, other).await;

@@ -25,7 +25,7 @@ tests!(
     a_callback_to_an_allowed_network_is_taken,
     a_final_job_cannot_be_patched,
     facts_tell_the_life_of_a_job,
-    a_redrive_is_told_by_both_jobs,
+    a_redrive_is_recorded_by_both_jobs,
 );
 
 /// Model: identity
@@ -271,7 +271,7 @@ async fn facts_tell_the_life_of_a_job(t: &Fixture) {
 }
 
 /// Model: final-states, read-only-fields
-async fn a_redrive_is_told_by_both_jobs(t: &Fixture) {
+async fn a_redrive_is_recorded_by_both_jobs(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     t.complete(worker, &claimed).await;
     let old = claimed.job.id;

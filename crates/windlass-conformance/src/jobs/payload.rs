@@ -55,7 +55,7 @@ async fn reads(t: &Fixture, caller: &Caller, id: JobId) -> bool {
         assert_eq!(snapshot.is_redacted, !is_shown);
         assert_eq!((text.contains(MARK), url.contains(MARK)), (is_shown, is_shown), "{text} {url}");
         assert!(url.starts_with("https://example.com/hook"));
-        assert_eq!(snapshot.version(), t.get(id).await.version(), "the version is the same for everybody");
+        assert_eq!(snapshot.version(), t.get(id).await.version(), "the version is the same for every caller");
     }
     let denied = |error: StoreError| assert!(matches!(error, StoreError::Forbidden(_)), "{error}");
     let parts = [

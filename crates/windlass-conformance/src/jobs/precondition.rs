@@ -1,4 +1,4 @@
-//! Preconditions: an action on a version of a job that somebody has seen, and on no other.
+//! Preconditions: an action on the version of a job that the caller has seen, and on no other.
 
 use std::time::Duration;
 
@@ -133,7 +133,7 @@ async fn redriving_and_deleting_look_at_the_version_too(t: &Fixture) {
     assert_eq!(t.store.delete_if(&t.me, id, now.into()).await, Err(ActError::NotFound(id)));
 }
 
-/// The version is compared in the commit that changes the job, so nobody comes in between.
+/// The version is compared in the commit that changes the job, so no other commit comes in between.
 async fn of_many_who_act_on_one_version_one_succeeds(t: &Fixture) {
     let id = t.submit(new_job("email.send")).await.id;
     let seen = t.get(id).await.version();

@@ -169,10 +169,10 @@ async fn a_stale_hand_writes_nothing(t: &Fixture) {
             assert_eq!(refused, Err(WorkError::Stale(id)), "{stale:?}");
         }
     }
-    let nobody = JobId::from_bytes([7; 16]);
+    let unknown = JobId::from_bytes([7; 16]);
     let refused =
-        t.store.record(&t.me, LeaseRef { job: nobody, ..current }, vec![checkpoint("one", "1")]).await;
-    assert_eq!(refused, Err(WorkError::NoSuchJob(nobody)));
+        t.store.record(&t.me, LeaseRef { job: unknown, ..current }, vec![checkpoint("one", "1")]).await;
+    assert_eq!(refused, Err(WorkError::NoSuchJob(unknown)));
     assert_eq!(t.picture(id).await, before);
     // A worker that names only job and fence is the one that holds it.
     t.store.record(&t.me, LeaseRef { worker: None, ..current }, vec![checkpoint("one", "1")]).await.unwrap();
@@ -209,15 +209,14 @@ async fn notes_of_several_jobs_are_written_or_not_for_each(t: &Fixture) {
         let LeaseRef { job, fence, .. } = lease_ref(claimed);
         JobWrites { job, fence, writes }
     };
-    let nobody = JobWrites { job: JobId::from_bytes([7; 16]), ..of(&one, vec![checkpoint("a", "1")]) };
+    let unknown = JobWrites { job: JobId::from_bytes([7; 16]), ..of(&one, vec![checkpoint("a", "1")]) };
     let all = vec![
-        of(&one, vec![checkpoint("a", "1"), checkpoint("b", "2")]),
-        of(&lost, vec![checkpoint("a", "1")]),
-        of(&two, vec![checkpoint("a", "1"), checkpoint("", "2")]),
-        nobody,
-        of(&two, vec![checkpoint("c", "3")]),
-        of(&one, vec![checkpoint("a", "4")]),
-    ];
+            of(&one, vec![checkpoint("a", "1"), checkpoint("b", "2")]),
+            of(&lost, vec![checkpoint("a", "1")]),
+            of(&two, vec![checkpoint("a", "1"), checkpoint("", "2")]),
+    unknown        of(&two, vec![checkpoint("c", "3")]),
+            of(&one, vec![checkpoint("a", "4")]),
+        ];
     let strangers = t.worker().await;
     let stale = t.store.record_each(&t.me, strangers, all.clone()).await.unwrap();
     assert!(!stale.contains(&JobWritesResult::Saved), "{stale:?}");

@@ -31,7 +31,7 @@ tests!(
     a_tenants_own_queue_settings_win_over_everybodys,
     settings_count_from_the_next_submission_on,
     a_job_belongs_to_its_callers_tenant,
-    nobody_submits_for_another_tenant,
+    submitting_for_another_tenant_is_refused,
 );
 
 /// Model: type-and-queue-names, read-only-fields, priority-values, execution-timeout, leases-and-heartbeats, lifetime, retry-defaults
@@ -67,7 +67,7 @@ async fn an_empty_batch_is_answered_with_nothing(t: &Fixture) {
 
 /// Model: batches
 async fn one_bad_job_in_the_middle_refuses_the_whole_batch(t: &Fixture) {
-    let unknown = Dependency::Named("nobody".into());
+    let unknown = Dependency::Named("unknown".into());
     let bad = [
         NewJob { idempotency_key: Some("k".repeat(257)), ..new_job("bad") },
         NewJob { unique_key: Some("k".repeat(257)), ..new_job("bad") },
@@ -278,7 +278,7 @@ async fn a_tenants_own_queue_settings_win_over_everybodys(t: &Fixture) {
     let job = NewJob { queue: queue("mail"), ..new_job("email.send") };
     let theirs = t.submit(NewJob { tenant: Some(tenant("acme")), ..job.clone() }).await;
     assert_eq!((theirs.priority, theirs.policy.timeouts.lease), (priority(90), Duration::from_secs(90)));
-    assert_eq!(theirs.policy.retry.max_attempts, 5, "what they did not set is everybody's");
+    assert_eq!(theirs.policy.retry.max_attempts, 5, "what they did not set is that of all tenants");
     let others = t.submit(job).await;
     assert_eq!((others.priority, others.policy.timeouts.lease), (Priority::NORMAL, Duration::from_secs(50)));
 }
@@ -305,7 +305,7 @@ async fn a_job_belongs_to_its_callers_tenant(t: &Fixture) {
 }
 
 /// Model: tenant-isolation, roles
-async fn nobody_submits_for_another_tenant(t: &Fixture) {
+async fn submitting_for_another_tenant_is_refused(t: &Fixture) {
     let before = t.everything().await;
     let own = new_job("email.send");
     let foreign = NewJob { tenant: Some(tenant("umbrella")), ..new_job("email.send") };

@@ -19,7 +19,7 @@ tests!(
     a_job_that_was_not_touched_runs,
     a_changed_ticket_is_refused,
     a_changed_job_is_refused,
-    a_refusal_is_final_audited_and_in_nobodys_way,
+    a_refusal_is_final_audited_and_in_unclaimed_way,
     an_expired_ticket_is_refused,
     a_resume_issues_a_new_ticket,
     a_redrive_issues_a_new_ticket,
@@ -141,7 +141,7 @@ async fn a_changed_job_is_refused(t: &Fixture) {
 }
 
 /// Model: audit-trail, tickets
-async fn a_refusal_is_final_audited_and_in_nobodys_way(t: &Fixture) {
+async fn a_refusal_is_final_audited_and_in_unclaimed_way(t: &Fixture) {
     let t = ticketed(t);
     t.set_queue("default", QueueSettings { audit: Some(AuditLevel::Operators), ..QueueSettings::default() })
         .await;
@@ -168,7 +168,7 @@ async fn an_expired_ticket_is_refused(t: &Fixture) {
     let worker = t.worker().await;
     assert!(t.claim(worker, 10).await.is_empty());
     assert_eq!(code_of(&t, id).await.as_deref(), Some("ticket_expired"));
-    // A job whose life somebody has lengthened.
+    // A job whose lifetime was lengthened.
     let job = NewJob { lifetime: Some(secs(30)), ..new_job("email.send") };
     let id = t.submit(job).await.id;
     tamper(&t.store, id, |job, _| job.expires_at = Timestamp::MAX).await;

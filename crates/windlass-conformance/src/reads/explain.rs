@@ -21,8 +21,8 @@ tests!(
     limits_that_are_used_up_are_named,
     a_concurrency_key_says_who_holds_it,
     a_job_without_a_free_slot_says_so,
-    every_reason_is_told_at_once_and_the_first_is_why,
-    limits_are_told_beside_what_keeps_a_job_from_being_ready,
+    every_reason_is_listed_at_once_and_the_first_is_why,
+    limits_are_listed_beside_what_keeps_a_job_from_being_ready,
 );
 
 /// All reasons; the first one is in the snapshot too.
@@ -50,8 +50,8 @@ async fn a_job_that_is_about_to_run_runs_or_is_final_has_no_reason(t: &Fixture) 
     for state in [JobState::Scheduled, JobState::Running].into_iter().chain(JobState::FINAL) {
         assert!(codes(t, t.placed(state).await.id).await.is_empty(), "{state}");
     }
-    let nobody = JobId::from_bytes([7; 16]);
-    assert_eq!(t.store.explain(&t.me, nobody).await.unwrap(), None);
+    let unknown = JobId::from_bytes([7; 16]);
+    assert_eq!(t.store.explain(&t.me, unknown).await.unwrap(), None);
 }
 
 /// Model: explained-waiting
@@ -216,7 +216,7 @@ async fn a_job_without_a_free_slot_says_so(t: &Fixture) {
 }
 
 /// Model: explained-waiting
-async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
+async fn every_reason_is_listed_at_once_and_the_first_is_why(t: &Fixture) {
     let first = t.submit(new_job("first")).await.id;
     let job = NewJob {
         hold: true,
@@ -255,8 +255,8 @@ async fn every_reason_is_told_at_once_and_the_first_is_why(t: &Fixture) {
     assert_eq!(codes(t, other.id).await, ["not_due", "gate_closed"]);
 }
 
-/// Model: explained-waiting, concurrency-limits. Not only once the job is ready: what would hold it back then is told before.
-async fn limits_are_told_beside_what_keeps_a_job_from_being_ready(t: &Fixture) {
+/// Model: explained-waiting, concurrency-limits. Not only once the job is ready: what would hold it back then is listed before.
+async fn limits_are_listed_beside_what_keeps_a_job_from_being_ready(t: &Fixture) {
     let rate = Rate { count: 1, per: secs(3600) };
     let settings = QueueSettings { max_running: Some(1), rate: Some(rate), ..QueueSettings::default() };
     t.store.configure(&t.me, Settings::Queue(queue("default"), settings)).await.unwrap();

@@ -89,7 +89,7 @@ async fn statistics_of_one_time_are_added_up_once(t: &Fixture) {
     for range in [HOUR, HOUR * 6, DAY * 2, DAY * 30] {
         assert_eq!(submitted(t, range).await, 2, "{range:?}");
     }
-    // A store that nobody served for hours loses nothing of what was counted before.
+    // A store that was not served for hours loses nothing of what was counted before.
     settle(t).await;
     t.advance(HOUR * 8);
     t.tick().await;

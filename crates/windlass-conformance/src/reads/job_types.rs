@@ -48,5 +48,5 @@ async fn a_type_of_another_tenant_is_not_shown(t: &Fixture) {
     assert_eq!((looks[0].name.as_str(), looks[0].depth[&JobState::Scheduled]), ("mail", 1));
     assert_eq!(looks[0].paused.as_ref().map(|hold| hold.by.as_str()), Some("eve"));
     let admin = t.store.job_types(&t.me).await.unwrap();
-    assert!(admin.iter().all(|look| look.paused.is_none()), "one tenant's pause is not everybody's");
+    assert!(admin.iter().all(|look| look.paused.is_none()), "one tenant's pause is not that of all tenants");
 }

@@ -135,7 +135,7 @@ async fn a_dependency_is_not_deleted_before_its_dependents_have_ended(t: &Fixtur
     assert_eq!(done, BulkReport { matched: 1, changed: 0, skipped: 1 });
     assert!(is_there(&t.store, &t.me, first).await);
     t.cancel(second).await;
-    t.store.delete(&t.me, first).await.expect("nobody needs it any more");
+    t.store.delete(&t.me, first).await.expect("no job needs it any more");
     assert!(!is_there(&t.store, &t.me, first).await);
 }
 

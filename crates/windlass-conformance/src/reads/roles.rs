@@ -162,7 +162,7 @@ async fn each_role_may_do_what_the_table_says(t: &Fixture) {
 async fn every_role_may_look(t: &Fixture) {
     let Things { ended, .. } = things(t).await;
     for role in ROLES {
-        let who = caller("anybody", role, "blue");
+        let who = caller("anyone", role, "blue");
         assert_eq!(t.store.get(&who, ended).await.unwrap().unwrap().job.state, JobState::Cancelled);
         assert_eq!(t.store.list(&who, ListRequest::default()).await.unwrap().jobs.len(), 3);
         assert_eq!(t.store.stats(&who).await.unwrap().states[&JobState::Cancelled], 1);

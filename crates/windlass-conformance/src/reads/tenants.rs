@@ -22,7 +22,7 @@ tests!(
     no_worker_touches_another_tenants_job,
     a_pause_or_setting_counts_for_the_own_tenant_only,
     another_tenants_worker_cannot_be_paused,
-    nobody_submits_for_another_tenant,
+    submitting_for_another_tenant_is_refused,
     a_tenants_settings_are_in_its_own_trail,
     a_pause_of_a_tenants_worker_is_in_its_own_trail,
 );
@@ -174,7 +174,7 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
 }
 
 /// Model: tenant-isolation, roles
-async fn nobody_submits_for_another_tenant(t: &Fixture) {
+async fn submitting_for_another_tenant_is_refused(t: &Fixture) {
     for role in [Role::Operator, Role::Submitter] {
         let who = caller("eve", role, "red");
         let refused = t.store.submit(&who, vec![blue()], SubmitOptions::default()).await;

@@ -59,7 +59,7 @@ async fn an_edit_keeps_the_past_and_counts_from_now(t: &Fixture) {
     let job = NewJob { queue: crate::fixture::queue("slow"), ..new_job("report") };
     let edited = put(t, "often", NewSchedule { job, ..every(60) }).await;
     assert!(!edited.is_new && edited.is_changed);
-    assert_eq!(edited.schedule.next_at, Some(start.plus(secs(120))), "the same timing goes on");
+    assert_eq!(edited.schedule.next_at, Some(start.plus(secs(120))), "the same timing continues");
     let edited = put(t, "often", every(100)).await.schedule;
     assert_eq!(edited.next_at, Some(t.now().plus(secs(100))), "another begins now");
     assert_eq!((edited.submitted, edited.created_at), (1, start));
@@ -104,7 +104,7 @@ async fn a_pause_ends_automatically(t: &Fixture) {
     let runs: Vec<_> = jobs(t).await.iter().map(|job| job.run_at).collect();
     assert_eq!(runs, [start.plus(secs(180))]);
     assert_eq!(get(t, "often").await.paused, None);
-    // Resumed before its time, it goes on from there.
+    // Resumed before its time, it continues from there.
     t.store.pause_schedule(&t.me, named("often"), how).await.unwrap();
     assert!(t.store.resume_schedule(&t.me, named("often")).await.unwrap());
     assert_eq!(get(t, "often").await.next_runs()[0], start.plus(secs(240)));
@@ -156,7 +156,7 @@ async fn a_deleted_schedule_can_be_restored(t: &Fixture) {
     let restored = t.store.restore_schedule(&t.me, named("often")).await.unwrap();
     assert_eq!((restored.submitted, &restored.timing), (before.submitted, &before.timing));
     assert_eq!(get(t, "often").await, restored);
-    assert_eq!(restored.next_at, Some(before.start.plus(secs(240))), "it goes on as it was counted");
+    assert_eq!(restored.next_at, Some(before.start.plus(secs(240))), "it continues as it was counted");
     assert_eq!(t.store.deleted_schedules(&t.me).await.unwrap(), []);
     t.tick().await;
     assert_eq!(jobs(t).await.len(), 1, "runs that were due in between are skipped");
@@ -277,7 +277,7 @@ async fn only_operators_handle_schedules(t: &Fixture) {
         denied(t.store.resume_schedule(&who, named("own")).await.map(drop).unwrap_err());
         let how = PauseOptions::default();
         denied(t.store.pause_schedule(&who, named("own"), how).await.map(drop).unwrap_err());
-        assert!(t.store.schedule(&who, named("own")).await.unwrap().is_some(), "anybody may look");
+        assert!(t.store.schedule(&who, named("own")).await.unwrap().is_some(), "any caller may look");
     }
 }
 

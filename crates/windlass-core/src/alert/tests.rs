@@ -250,7 +250,7 @@ proptest! {
                     prop_assert!(now - last.expect("it has fired") >= repeat.expect("it repeats"));
                     last = Some(now);
                 }
-                Some(AlertNotice::Test) => prop_assert!(false, "nobody tests"),
+                Some(AlertNotice::Test) => prop_assert!(false, "there are no test messages"),
             }
             prop_assert_eq!(state.status == AlertStatus::Firing, is_firing);
         }

@@ -107,7 +107,7 @@ fn leaps_that_overlap_are_one_and_others_are_two() {
     }
 }
 
-/// Model: store-time. A node adds what all know to what it saw itself; nobody's gap is forgotten.
+/// Model: store-time. A node adds what all know to what it saw itself; no node's gap is forgotten.
 #[test]
 fn what_nodes_know_of_a_gap_is_put_together() {
     let leap = |from, to| Leap { from: at(from), to: at(to) };

@@ -86,7 +86,7 @@ fn ticket(spec: &Spec) -> Ticket {
 /// Model: tickets. Any change of what is signed makes a ticket invalid.
 #[test]
 fn a_changed_ticket_is_another_ticket() {
-    let spec = spec(["plan", "pro", "somebody", "order-7"].map(str::to_owned));
+    let spec = spec(["plan", "pro", "person", "order-7"].map(str::to_owned));
     let (original, now) = (ticket(&spec), Timestamp::from_millis(1_800_000_000_000));
     let text = serde_json::to_string(&original).unwrap();
     let words =

@@ -194,7 +194,7 @@ fn every_counts_from_the_start_and_once_is_once() {
 
 /// Model: schedule-runs. After downtime as the policy says, and a run that is on time is never a missed one.
 #[test]
-fn missed_runs_are_made_up_for_as_told() {
+fn missed_runs_are_made_up_for_as_set() {
     let hourly = in_zone("0 * * * *", "UTC");
     let start = at("2027-01-01T00:00:00Z");
     let due = |now: &str, missed| hourly.due(start, at("2027-01-01T02:00:00Z"), at(now), missed);

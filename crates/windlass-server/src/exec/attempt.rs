@@ -111,7 +111,7 @@ impl Program {
         let output = Arc::new(Output::new(self.conduct.result_bytes_max));
         let buffer = Arc::new(SharedLogBuffer::default());
         let feeding = tokio::spawn(feed(stdin, cx.payload().bytes.clone()));
-        let mut hearing = tokio::spawn({
+        let mut reading = tokio::spawn({
             let (output, buffer) = (output.clone(), buffer.clone());
             async move { tokio::join!(output.read(stdout), buffer.listen(stderr)) }
         });
@@ -125,8 +125,8 @@ impl Program {
         drop(watched);
         feeding.abort();
         // A process that left the group may hold the pipes open.
-        if tokio::time::timeout(limits::PROGRAM_LINGER, &mut hearing).await.is_err() {
-            hearing.abort();
+        if tokio::time::timeout(limits::PROGRAM_LINGER, &mut reading).await.is_err() {
+            reading.abort();
         }
         let cause = match cause {
             None => self.shared_signal(exit).await,

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_was_told_to_stop_has_not_failed_unless_it_says_so_or_took_too_long() {
+    fn a_program_that_was_asked_to_stop_has_not_failed_unless_it_says_so_or_took_too_long() {
         let released = Some(Cause::Interrupted(CancelReason::Released));
         let none = StderrTail::default();
         for exit in [Exit::Signal(15), Exit::Signal(9), Exit::Code(1), Exit::Code(75)] {

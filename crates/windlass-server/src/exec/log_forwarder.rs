@@ -199,7 +199,7 @@ impl SharedLogBuffer {
 mod tests {
     use super::*;
 
-    async fn heard(text: &str) -> SharedLogBuffer {
+    async fn forwarded(text: &str) -> SharedLogBuffer {
         let buffer = SharedLogBuffer::default();
         buffer.listen(text.as_bytes()).await;
         buffer
@@ -208,7 +208,7 @@ mod tests {
     #[tokio::test]
     async fn lines_are_for_the_log_and_instructions_are_not() {
         let said = "one\nwindlass:progress 10 begun\nwindlass:retry-after 9s\ntwo\nwindlass:progress 20\nwindlass:cost 3";
-        let buffer = heard(said).await;
+        let buffer = forwarded(said).await;
         let batch = buffer.lock().take(false);
         assert_eq!(batch.lines, ["one", "two"]);
         assert_eq!(batch.progress, Some(Progress { percent: 20.0, message: None }));
@@ -221,7 +221,7 @@ mod tests {
     #[tokio::test]
     async fn too_many_lines_at_once_lose_their_middle_and_the_log_says_how_many() {
         let said = (0..5_000).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
-        let buffer = heard(&said).await;
+        let buffer = forwarded(&said).await;
         let batch = buffer.lock().take(false);
         assert!(batch.lines.len() <= windlass::limits::LOG_LINES_PER_CALL_MAX);
         assert_eq!((batch.lines[0].as_str(), batch.lines.last().unwrap().as_str()), ("line 0", "line 4999"));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_attempt_that_has_said_all_it_may_is_heard_again_only_at_its_end() {
+    async fn an_attempt_at_its_output_limit_reports_again_only_at_its_end() {
         let buffer = SharedLogBuffer::default();
         let line = format!("{}\n", "x".repeat(1_000));
         let mut sent = 0;
@@ -248,11 +248,11 @@ mod tests {
     #[tokio::test]
     async fn last_words_are_the_end_of_what_was_said_and_short() {
         let said: Vec<_> = (0..1_000).map(|number| format!("{number} {}", "y".repeat(300))).collect();
-        let words = heard(&said.join("\n")).await.stderr_tail().text;
+        let words = forwarded(&said.join("\n")).await.stderr_tail().text;
         assert!(
             words.len() <= limits::STDERR_TAIL_BYTES && words.lines().last().unwrap().starts_with("999 ")
         );
-        let words = heard(&"ü".repeat(100_000)).await.stderr_tail().text;
+        let words = forwarded(&"ü".repeat(100_000)).await.stderr_tail().text;
         assert!(!words.is_empty() && words.len() <= limits::STDERR_TAIL_BYTES);
     }
 }

@@ -61,8 +61,8 @@ impl Process {
 
 /// Signals a group; ignores a group that no longer exists.
 pub(super) fn signal_group(group: Pid, signal: Signal) {
-    let _heard_or_gone = kill_process_group(group, signal);
-    let _heard_or_gone = kill_process_group(group, Signal::CONT);
+    let _ended_or_gone = kill_process_group(group, signal);
+    let _ended_or_gone = kill_process_group(group, Signal::CONT);
 }
 
 /// Whether the program exists as a path or in PATH.

@@ -60,7 +60,7 @@ mod tests {
     use super::{attributes, decoded};
 
     #[test]
-    fn a_process_is_told_by_what_is_given_and_what_is_known() {
+    fn a_process_is_named_by_what_is_given_and_what_is_known() {
         let found = attributes(None, "service.name=jobs,deployment.environment.name=a%20b, x");
         let value =
             |name: &str| found.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_without_telling_secrets() {
+    fn what_is_not_understood_is_refused_without_showing_secrets() {
         let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
         for wrong in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),

@@ -41,7 +41,7 @@ impl CallbackWorker {
         // Without a tenant the only one of that name is found as well.
         let found = found.filter(|alert| alert.tenant == message.tenant);
         found.ok_or_else(|| {
-            let problem = format!("alert {} was deleted: nobody is told", message.alert);
+            let problem = format!("alert {} was deleted: no message is sent", message.alert);
             Failure::permanent("alert_deleted", problem).into()
         })
     }

@@ -12,7 +12,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
 #[tokio::test]
-async fn a_key_opens_a_session_that_its_browser_keeps_from_everybody_else() {
+async fn a_key_opens_a_session_that_its_browser_keeps_from_other_sites() {
     let site = Site::start().await;
     let secret = site.key("ada", Role::Operator).await;
     let browser = Browser::start();
@@ -49,7 +49,7 @@ async fn a_session_ends_with_its_key() {
     window.until("location.pathname === '/sign-in'").await;
 }
 
-/// A browser replaces its cookie, so nobody could sign out of the old session.
+/// A browser replaces its cookie, so the old session could not be signed out of.
 #[tokio::test]
 async fn signing_in_again_ends_the_browsers_old_session() {
     let site = Site::start().await;
@@ -171,7 +171,7 @@ async fn without_keys_only_this_machine_by_its_own_name_is_let_in() {
     let site = Site::start().await;
     assert_eq!(site.ask("GET", "/", &[("host", "localhost:1")], "").await.status, 200);
     let answer = site.ask("GET", "/", &[("host", "rebound.evil.example")], "").await;
-    assert_eq!(answer.status, 403, "a name that somebody points here proves nothing");
+    assert_eq!(answer.status, 403, "a name that resolves to this host proves nothing");
 }
 
 #[tokio::test]

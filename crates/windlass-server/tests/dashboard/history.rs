@@ -206,7 +206,7 @@ async fn a_worker_has_a_page_with_its_slots_and_jobs() {
     let paused = site.ask("POST", &format!("{path}/act"), &[OWN], &form).await;
     assert!(paused.header("location").is_some_and(|to| to.starts_with(&path)));
     assert!(page(&site, &path).await.contains(">Resume</button>"));
-    assert_eq!(site.ask("GET", "/workers/nobody", &[], "").await.status, 404);
+    assert_eq!(site.ask("GET", "/workers/unknown", &[], "").await.status, 404);
 }
 
 #[tokio::test]

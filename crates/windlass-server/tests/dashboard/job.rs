@@ -31,7 +31,7 @@ async fn a_job_with_many_large_checkpoints_and_log_lines_has_a_small_page() {
 }
 
 #[tokio::test]
-async fn workers_are_called_by_name_and_times_are_told_by_the_clock() {
+async fn workers_are_called_by_name_and_times_are_shown_as_time_of_day() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     site.claim().await.fail(Failure::temporary("refused")).await;

@@ -29,13 +29,13 @@ impl<'a> Person<'a> {
         self.window.click(selector).await;
     }
 
-    /// Types into a field, so that the page hears of it.
+    /// Types into a field, so that the page notices.
     async fn type_into(&self, selector: &str, text: &str) {
         self.window.fill(selector, text).await;
-        let told = format!(
+        let typed = format!(
             "document.querySelector({selector:?}).dispatchEvent(new Event('input', {{bubbles: true}}))"
         );
-        self.window.eval(&told).await;
+        self.window.eval(&typed).await;
     }
 }
 

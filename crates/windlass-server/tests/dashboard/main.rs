@@ -1,6 +1,6 @@
 //! The dashboard in a real browser: headless Chromium, driven over its debugging pipe. A missing browser is a failure.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 mod access;
 mod actions;

@@ -97,7 +97,7 @@ async fn jobs_are_found_by_chips_search_and_shared_addresses() {
         ("image.resize", "/jobs?type=image.resize".into()),
         ("resi", "/jobs?type=image.resize".into()),
         ("exports", "/queues/exports".into()),
-        ("nobody.knows", "/jobs?q=nobody.knows".into()),
+        ("not.known", "/jobs?q=not.known".into()),
         ("team:blue", "/jobs?tag=team%3Ablue".into()),
     ] {
         window.fill("#search", text).await;

@@ -119,7 +119,7 @@ async fn focus_and_selected_text_stay_where_they_are() {
     window.until(ready).await;
     assert_eq!(window.eval("document.activeElement === window.link").await, true);
     assert_eq!(window.text("getSelection().toString()").await, "Active pauses");
-    // What is gone goes, once nobody has selected it; what is new comes.
+    // What is gone goes, once it is not selected; what is new comes.
     window.eval("getSelection().removeAllRanges()").await;
     let resumed = site.store.resume(&Caller::local(), PauseTarget::Queue(queue("exports")), None).await;
     assert!(resumed.unwrap());

@@ -16,7 +16,7 @@ use crate::fixture::{Site, new};
 
 /// Who looks: a letter for the tables, a role, and a tenant if it is not the one that everything belongs to.
 const PEOPLE: [(char, Role, Option<&str>); 6] = [
-    // An operator of another tenant, before anybody has set something for all.
+    // An operator of another tenant, before something was set for all.
     ('X', Role::Operator, Some("acme")),
     ('A', Role::Admin, None),
     ('O', Role::Operator, None),
@@ -25,8 +25,8 @@ const PEOPLE: [(char, Role, Option<&str>); 6] = [
     ('V', Role::Viewer, None),
 ];
 
-/// What a page shows to whom: `{job}` is somebody else's job, `{own}` one that the submitter submitted, `{dead}` a dead
-/// letter of somebody else's.
+/// What a page shows to whom: `{job}` is another user's job, `{own}` one that the submitter submitted, `{dead}` a dead
+/// letter of another user's.
 const SHOWN: &[(&str, &str, &str)] = &[
     ("/", "#queues a[href='/queues/default']", "AOSWV"),
     ("/jobs", "tr[data-job='{job}']", "AOSWV"),

@@ -44,7 +44,7 @@ struct Person<'a> {
 }
 
 impl Person<'_> {
-    /// Somebody with a key of this role; everybody on this machine while there are no keys.
+    /// A user with a key of this role; any user on this machine while there are no keys.
     async fn with_key<'a>(site: &'a Site, role: Role, of: Option<&str>) -> Person<'a> {
         let new = NewKey { tenant: of.map(tenant), ..NewKey::new(format!("{role:?} {of:?}"), role) };
         let secret = site.store.create_key(&Caller::local(), new).await.unwrap().secret;
@@ -123,12 +123,12 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_tenant_s_settings_are_its_own_and_do_not_copy_everybody_s() {
+async fn a_tenant_s_settings_are_its_own_and_do_not_copy_those_of_all_tenants() {
     let site = Site::start().await;
     set(&site, QueuePatch { max_running: Field::Set(50), ..QueuePatch::default() }).await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
     let page = operator.look("/queues/mail").await.body;
-    assert!(page.contains("50 for all tenants"), "what counts anyway is told");
+    assert!(page.contains("50 for all tenants"), "what counts anyway is shown");
     operator.fill(&page, "/queues/mail/settings", &[("max_depth", "30")]).await;
     let own = settings(&site, Some("acme")).await;
     assert_eq!((own.max_running, own.max_depth), (None, Some(30)));
@@ -196,7 +196,7 @@ async fn a_button_that_resumes_is_there_where_it_works() {
 }
 
 #[tokio::test]
-async fn nobody_resumes_a_pause_that_is_not_theirs() {
+async fn a_pause_of_another_tenant_cannot_be_resumed() {
     let site = Site::start().await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
     let local = Caller::local();
@@ -247,8 +247,8 @@ async fn pausing_an_unknown_name_says_so() {
     let holds = site.store.config(&Caller::local()).await.unwrap().pauses;
     assert!(holds.contains_key(&scope) && !holds.contains_key(&PauseScope::Tenant(Tenant::default())));
     // A URL cannot make a page show a false message.
-    let page = ada.look("/settings?done=closed&tenant=nobody").await.body;
-    assert!(!page.contains("Processing is paused for tenant nobody"));
+    let page = ada.look("/settings?done=closed&tenant=unknown").await.body;
+    assert!(!page.contains("Processing is paused for tenant unknown"));
 }
 
 #[tokio::test]
@@ -299,7 +299,7 @@ async fn a_queue_s_backlog_is_what_could_run_now() {
 }
 
 #[tokio::test]
-async fn a_queue_and_a_type_tell_dead_letters_that_were_redriven_from_those_that_were_not() {
+async fn a_queue_and_a_type_distinguish_dead_letters_that_were_redriven_from_those_that_were_not() {
     let site = Site::start().await;
     let mut dead = Vec::new();
     for _ in 0..3 {

@@ -24,7 +24,7 @@ pub(crate) async fn ask(t: &Fixture, key: &str, method: &str, path: &str, body: 
 }
 
 #[tokio::test]
-async fn the_first_key_binds_at_once_and_one_shape_refuses_everybody_else() {
+async fn the_first_key_binds_at_once_and_one_shape_refuses_every_other_caller() {
     let t = Fixture::new().await;
     let made = t.post_ok(201, "/keys", json!({"name": "boss", "role": "admin"})).await;
     let secret = made["secret"].as_str().unwrap();
@@ -540,7 +540,7 @@ async fn pages_of_configured_sites_read_jobs_with_tokens_only() {
     }
     assert_eq!(from(foreign, "OPTIONS", &path, "none").await.header("access-control-allow-origin"), None);
     assert_eq!(from(shop, "OPTIONS", "/jobs", "none").await.header("access-control-allow-origin"), None);
-    // An expired one can be told from a network error.
+    // An expired one can be distinguished from a network error.
     let wrong = from(shop, "GET", &path, &token.replace(&id, "00000000-0000-4000-8000-000000000000")).await;
     assert_eq!((wrong.status, wrong.header("access-control-allow-origin")), (401, Some(shop)));
 }

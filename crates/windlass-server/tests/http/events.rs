@@ -39,7 +39,7 @@ impl Stream {
     /// The next line that is not the length of a chunk or empty.
     async fn text(&mut self) -> String {
         loop {
-            let line = self.line().await.expect("the stream goes on");
+            let line = self.line().await.expect("the stream continues");
             if !line.is_empty() && u64::from_str_radix(&line, 16).is_err() {
                 return line;
             }

@@ -137,7 +137,7 @@ impl Fixture {
         self.store.tick().await.unwrap();
     }
 
-    /// Tells the server to stop, and waits until it has.
+    /// Stops the server, and waits until it has.
     pub(crate) async fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop().await;

@@ -1,5 +1,5 @@
 //! The server from outside: every route over a real connection, on a store of its own.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should say where")]
 
 mod access;
 mod alerts;

@@ -201,8 +201,8 @@ async fn what_does_not_fit_is_refused_with_a_reason() {
         ("submit_job", json!({"type": "no spaces"}), "invalid_value"),
         ("pause_queue", json!({"queue": "mail", "dry_run": "no"}), "dry_run: is not true or false"),
     ] {
-        let told = refused(&t, "", name, arguments).await;
-        assert!(told.contains(reason), "{name}: {told}");
+        let error = refused(&t, "", name, arguments).await;
+        assert!(error.contains(reason), "{name}: {error}");
     }
     assert_eq!(rpc(&t, "", "tools/call", json!({"name": "drop_all"})).await["error"]["code"], -32602);
 }
@@ -229,13 +229,13 @@ async fn a_key_has_the_tools_of_its_role_and_the_jobs_of_its_tenant() {
     assert_eq!(names(&t, &operator).await.len(), 18);
     // A tool that is not offered is refused all the same, also as a dry run.
     for dry_run in [true, false] {
-        let told = refused(&t, &viewer, "cancel_jobs", json!({"id": own, "dry_run": dry_run})).await;
-        assert!(told.starts_with("forbidden"), "{told}");
+        let error = refused(&t, &viewer, "cancel_jobs", json!({"id": own, "dry_run": dry_run})).await;
+        assert!(error.starts_with("forbidden"), "{error}");
     }
     let seen = tool(&t, &viewer, "list_jobs", json!({})).await;
     assert_eq!(seen["jobs"].as_array().unwrap().iter().map(|job| &job["id"]).collect::<Vec<_>>(), [&own]);
-    let told = refused(&t, &viewer, "show_job", json!({"id": own, "include_payload": true})).await;
-    assert!(told.starts_with("forbidden"), "{told}");
+    let error = refused(&t, &viewer, "show_job", json!({"id": own, "include_payload": true})).await;
+    assert!(error.starts_with("forbidden"), "{error}");
     for (name, arguments) in [
         ("show_job", json!({"id": foreign})),
         ("explain_job", json!({"id": foreign})),
@@ -261,6 +261,6 @@ async fn answers_are_bounded() {
     assert!(text.len() < 4_100 && text.ends_with("(6000 bytes more)"), "{}", text.len());
     let many: Vec<String> = (0..90).map(|n| format!("{n}{}", "y".repeat(3_000))).collect();
     let id = t.submit(json!({"type": "a", "payload": many})).await;
-    let told = refused(&t, "", "show_job", json!({"id": id, "include_payload": true})).await;
-    assert!(told.starts_with("too_large"), "{told}");
+    let error = refused(&t, "", "show_job", json!({"id": id, "include_payload": true})).await;
+    assert!(error.starts_with("too_large"), "{error}");
 }

@@ -43,7 +43,7 @@ async fn a_schedule_that_is_late_and_a_lease_that_was_lost_are_measured() {
     t.submit(json!({"type": "a", "queue": "mail"})).await;
     let worker = t.worker().await;
     t.claim(&worker).await;
-    // Nobody lets time act meanwhile.
+    // Maintenance does not run meanwhile.
     t.clock.advance(Duration::from_secs(3600));
     let late = "windlass_schedule_lag_seconds{tenant=\"default\",schedule=\"often\"}";
     assert_has(&metrics(&t).await, &format!("{late} 3540"));

@@ -63,8 +63,8 @@ async fn output_is_written_by_the_worker_of_the_job_and_read_in_pages() {
     ] {
         assert_refused(&t.post(&path, wrong(fields)).await, 422, "invalid_value", Some(field));
     }
-    let nobody = t.post(&path, wrong(json!({"worker_id": "00000000-0000-4000-8000-000000000000"}))).await;
-    assert_refused(&nobody, 404, "not_found", None);
+    let unknown = t.post(&path, wrong(json!({"worker_id": "00000000-0000-4000-8000-000000000000"}))).await;
+    assert_refused(&unknown, 404, "not_found", None);
     let missing = "/jobs/00000000-0000-4000-8000-000000000000/stream";
     assert_refused(&t.get(missing).await, 404, "not_found", None);
     let missing = t.request("GET", missing).header("Accept", "text/event-stream").send().await;

@@ -119,8 +119,8 @@ async fn workers_are_listed_paused_and_resumed() {
     assert_eq!(pulse["worker"], json!({"paused": true, "mode": "aggressive"}));
     assert_eq!(t.post_ok(200, &format!("/workers/{id}/pause"), json!({})).await["changed"], false);
     assert_eq!(t.post_ok(200, &format!("/workers/{id}/resume"), json!({})).await["paused"], Value::Null);
-    let nobody = "/workers/00000000-0000-4000-8000-000000000000";
-    assert_refused(&t.post(&format!("{nobody}/pause"), json!({})).await, 404, "not_found", None);
-    assert_refused(&t.request("DELETE", nobody).send().await, 404, "not_found", None);
+    let unknown = "/workers/00000000-0000-4000-8000-000000000000";
+    assert_refused(&t.post(&format!("{unknown}/pause"), json!({})).await, 404, "not_found", None);
+    assert_refused(&t.request("DELETE", unknown).send().await, 404, "not_found", None);
     assert_refused(&t.request("DELETE", "/workers/x").send().await, 404, "not_found", None);
 }

@@ -1,4 +1,4 @@
-//! No route shows a job's data to a key without `payload:read`, and none tells another tenant anything. Routes are taken from
+//! No route shows a job's data to a key without `payload:read`, and none shows another tenant anything. Routes are taken from
 //! the OpenAPI document, so that new ones are covered.
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::fixture::{Fixture, assert_refused};
 
 /// In every payload, result, checkpoint, log line, signal and URL query.
 const MARK: &str = "confidential";
-/// In what everybody in the tenant may read: reasons, tags, messages and names.
+/// In what every user of the tenant may read: reasons, tags, messages and names.
 const INTERNAL: &str = "internal-to-acme";
 /// The trace of every job.
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -129,7 +129,7 @@ async fn streamed(t: &Fixture, secret: &str, last: u64) -> String {
     let mut stream = request.header("Authorization", &format!("Bearer {secret}")).start().await;
     let (mut bytes, end) = (Vec::new(), format!("id: {last}\n"));
     loop {
-        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "the stream goes on");
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "the stream continues");
         let text = String::from_utf8_lossy(&bytes);
         if text.split_once(&end).is_some_and(|(_, event)| event.contains("\n\n")) {
             return text.into_owned();
@@ -202,7 +202,7 @@ async fn no_event_carries_a_payload() {
 
 /// Model: tenant-isolation. Whatever a route lists or counts, it names nothing of another tenant: no id, no text, no trace.
 #[tokio::test]
-async fn no_route_tells_another_tenant_anything() {
+async fn no_route_shows_another_tenant_anything() {
     let scene = Scene::new().await;
     let t = &scene.t;
     let names = [MARK, INTERNAL, TRACE, &scene.done, &scene.running, &scene.worker_id, "nightly", "pushed"];
@@ -214,8 +214,8 @@ async fn no_route_tells_another_tenant_anything() {
                 let answer = look(t, &secret, path).await;
                 let text = String::from_utf8_lossy(&answer.body);
                 // What the caller names itself may be repeated.
-                let told = names.iter().find(|name| text.contains(**name) && !path.contains(**name));
-                assert_eq!(told, None, "{path} as {} of {tenant}: {text}", role.as_str());
+                let shown = names.iter().find(|name| text.contains(**name) && !path.contains(**name));
+                assert_eq!(shown, None, "{path} as {} of {tenant}: {text}", role.as_str());
             }
         }
     }
@@ -224,5 +224,5 @@ async fn no_route_tells_another_tenant_anything() {
         let text = String::from_utf8_lossy(&answer.body);
         own += usize::from(names.iter().any(|name| text.contains(*name) && !path.contains(*name)));
     }
-    assert!(own >= 20, "the tenant itself is told: {own}");
+    assert!(own >= 20, "the tenant itself is shown them: {own}");
 }

@@ -12,7 +12,7 @@ use crate::access::{ask, key};
 use crate::description::{description, operations};
 use crate::fixture::{Fixture, assert_refused};
 
-/// Who has which permission; a word that is not here is nobody's, and fails the test.
+/// Who has which permission; a word that is not here belongs to no role, and fails the test.
 const HOLDERS: [(&str, &[Role]); 9] = [
     ("view", &Role::ALL),
     // Of a job that no worker of this key runs.
@@ -27,7 +27,7 @@ const HOLDERS: [(&str, &[Role]); 9] = [
 ];
 
 /// An id that nothing has.
-const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
+const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 /// A store with two tenants, and a key for every role in each. Admins belong to none.
 struct Tenants {
@@ -35,7 +35,7 @@ struct Tenants {
     keys: BTreeMap<(&'static str, &'static str), String>,
 }
 
-/// What a request is about: ids that are there, or nobody's.
+/// What a request is about: ids that are there, or unknown ones.
 struct Subject {
     job: String,
     worker: String,
@@ -114,10 +114,10 @@ impl Tenants {
 }
 
 impl Subject {
-    fn nobody() -> Subject {
+    fn unknown() -> Subject {
         Subject {
-            job: NOBODY.into(),
-            worker: NOBODY.into(),
+            job: UNKNOWN.into(),
+            worker: UNKNOWN.into(),
             key: "00000000".into(),
             schedule: "nowhere",
             alert: "nowhere",
@@ -168,7 +168,7 @@ impl Route {
             || self.below().contains("/checkpoints/")
     }
 
-    /// Whether a path or a body names a worker that somebody has registered.
+    /// Whether a path or a body names a registered worker.
     fn names_worker(&self, subject: &Subject) -> bool {
         let (path, body) = self.about(subject);
         path.contains(&subject.worker) || body.to_string().contains(&subject.worker)
@@ -176,7 +176,7 @@ impl Route {
 
     fn is_for(&self, role: Role) -> bool {
         let holders = HOLDERS.iter().find(|(word, _)| *word == self.permission);
-        let (_, roles) = holders.unwrap_or_else(|| panic!("nobody is known to have {:?}", self.permission));
+        let (_, roles) = holders.unwrap_or_else(|| panic!("no role is known to have {:?}", self.permission));
         roles.contains(&role)
     }
 
@@ -234,10 +234,10 @@ async fn every_route_lets_in_exactly_the_roles_that_have_its_permission() {
     let tenants = Tenants::new().await;
     for route in Route::all(&tenants.t).await {
         if route.permission == "open" {
-            assert_eq!(tenants.answer(None, &route, &Subject::nobody()).await.status, 200, "{}", route.path);
+            assert_eq!(tenants.answer(None, &route, &Subject::unknown()).await.status, 200, "{}", route.path);
             continue;
         }
-        let refused = tenants.answer(None, &route, &Subject::nobody()).await;
+        let refused = tenants.answer(None, &route, &Subject::unknown()).await;
         assert_eq!(refused.status, 401, "{} {}", route.method, route.path);
         for role in Role::ALL {
             let subject = tenants.subject(role).await;
@@ -290,7 +290,7 @@ async fn across_tenants_every_route_answers_as_if_there_were_nothing() {
                 assert_eq!(code(&answer), (404, json!("not_found")), "{who}");
             }
             if route.names_something() {
-                let nothing = tenants.answer(Some(secret), route, &Subject::nobody()).await;
+                let nothing = tenants.answer(Some(secret), route, &Subject::unknown()).await;
                 assert_eq!(code(&answer), code(&nothing), "{who}");
                 assert!(matches!(answer.status, 403 | 404), "{who}: {}", answer.status);
             }

@@ -163,7 +163,7 @@ async fn a_body_that_is_no_json_or_does_not_fit_is_refused() {
 /// Model: payload. What is over the limit is 413, however it is sent.
 /// A value of the wrong kind is 422, wherever it is; what is not JSON is 400, whatever else is wrong with it.
 #[tokio::test]
-async fn json_of_the_wrong_kind_is_told_from_what_is_no_json() {
+async fn json_of_the_wrong_kind_is_distinguished_from_what_is_no_json() {
     let t = Fixture::new().await;
     let cases = [
         ("POST", "/queues/mail/pause", "mode"),
@@ -206,7 +206,7 @@ async fn a_body_over_its_limit_is_refused_before_it_is_kept() {
     assert_refused(&post(payload(20 << 20)).await, 413, "body_too_large", None);
     let verb = t.request("POST", "/jobs/bulk").body(" ".repeat(300 << 10)).send().await;
     assert_refused(&verb, 413, "body_too_large", None);
-    // Chunked, so that nobody knows beforehand.
+    // Chunked, so that the length is not known beforehand.
     let mut stream = TcpStream::connect(t.address).await.unwrap();
     let head = "POST /api/v1/jobs/bulk HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -323,7 +323,7 @@ async fn a_server_that_stops_answers_those_who_wait_for_work() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_reads_does_not_cost_the_connection() {
+async fn an_unread_body_does_not_cost_the_connection() {
     let t = Fixture::new().await;
     let mut stream = TcpStream::connect(t.address).await.unwrap();
     let refused = "PUT /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n";

@@ -109,7 +109,7 @@ async fn a_queue_that_is_full_answers_429_and_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_tenant_with_too_many_names_or_keys_is_told_which() {
+async fn a_tenant_with_too_many_names_or_keys_learns_which() {
     let t = Fixture::new().await;
     let limits = json!({"max_concurrency_keys": 2, "max_queues": 2});
     assert_eq!(put(&t, "/tenants/default", limits).await["max_concurrency_keys"], 2);
@@ -119,10 +119,10 @@ async fn a_tenant_with_too_many_names_or_keys_is_told_which() {
     let refused = t.post("/jobs", job("three")).await;
     assert_refused(&refused, 422, "invalid_value", Some("concurrency_key"));
     let details = &refused.json()["error"]["details"];
-    let told = ["problem", "setting", "value", "limit", "tenant"].map(|name| details[name].clone());
+    let reported = ["problem", "setting", "value", "limit", "tenant"].map(|name| details[name].clone());
     let expected =
         [json!("limit_reached"), json!("max_concurrency_keys"), json!("three"), json!(2), json!("default")];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let refused = t.post("/jobs/batch", json!({"jobs": [job("two"), job("three")]})).await;
     assert_refused(&refused, 422, "invalid_value", Some("jobs.1.concurrency_key"));
     t.submit(job("two")).await;
@@ -169,7 +169,7 @@ async fn settings_of_types_and_tenants_are_merged() {
     let kind = &types["types"][0];
     assert_eq!((&kind["max_running"], &kind["depth"]["completed"]), (&json!(3), &json!(1)), "{kind}");
     assert_eq!(kind["rates"]["last_hour"]["completed"], 1, "{kind}");
-    assert_eq!(t.get_ok("/types/unheard.of").await["depth"]["completed"], 0);
+    assert_eq!(t.get_ok("/types/un.known").await["depth"]["completed"], 0);
     t.post_ok(200, "/gate/offline", json!({"tenant": "acme", "reason": "unpaid"})).await;
     let tenant = t.get_ok("/tenants/acme").await;
     assert_eq!(

@@ -1,5 +1,5 @@
 //! Bodies that do not come: on every route of the published description, and on the form with which people sign in. Answers
-//! that nobody reads.
+//! that clients do not read.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +13,7 @@ use crate::description::{description, operations};
 use crate::fixture::{Fixture, assert_refused};
 
 /// An id that nothing has.
-const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
+const UNKNOWN: &str = "00000000-0000-4000-8000-000000000000";
 
 /// Sends the head of a request that has a large body, and the beginning of that.
 async fn begin(t: &Fixture, method: &str, path: &str, secret: Option<&str>) -> TcpStream {
@@ -39,7 +39,7 @@ async fn routes(t: &Fixture) -> Vec<(String, String, String)> {
     let all = operations(&description(t).await).into_iter();
     let all = all.filter(|(_, method, _)| method != "GET");
     let filled = all.map(|(path, method, operation)| {
-        let path = path.replace("{id}", NOBODY).replace("{name}", "some").replace("{schedule}", "some");
+        let path = path.replace("{id}", UNKNOWN).replace("{name}", "some").replace("{schedule}", "some");
         let path = path.replace("{tenant}", "acme").replace("{type}", "a").replace("{queue}", "default");
         (method, path, operation["x-permission"].as_str().unwrap().to_owned())
     });
@@ -103,7 +103,7 @@ async fn a_role_is_refused_before_the_body_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_nobody_reads_take_a_bounded_memory() {
+async fn unread_answers_take_a_bounded_memory() {
     let t = Fixture::new().await;
     let (own, other) =
         (key(&t, "own", Role::Admin, None).await, key(&t, "other", Role::Operator, Some("acme")).await);

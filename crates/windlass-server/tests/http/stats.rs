@@ -64,7 +64,7 @@ async fn the_audit_trail_is_filtered_and_paged() {
     assert_eq!(count(&format!("job={id}")).await, 2);
     assert_eq!(count("event=queue.ops.paused").await, 1);
     assert_eq!(count("actor=local").await, 3);
-    assert_eq!(count("actor=nobody").await, 0);
+    assert_eq!(count("actor=unknown").await, 0);
     assert_eq!(count("tenant=acme").await, 2);
     assert_eq!(count("since=2030-01-01T00:00:10Z").await, 2);
     assert_eq!(count("until=2030-01-01T00:00:10Z").await, 1);

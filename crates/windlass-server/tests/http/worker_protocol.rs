@@ -114,13 +114,13 @@ async fn checkpoints_of_several_jobs_are_saved_together_and_each_has_its_own_ans
     let answers = t.post_ok(200, "/checkpoints", body.clone()).await["jobs"].clone();
     let answers: Vec<_> =
         answers.as_array().unwrap().iter().map(|one| (&one["id"], &one["status"])).collect();
-    let nobody = json!("00000000-0000-4000-8000-000000000000");
+    let unknown = json!("00000000-0000-4000-8000-000000000000");
     let (one_id, two_id) = (json!(one), json!(two));
     let wanted = [
         (&one_id, "saved"),
         (&one_id, "stale"),
         (&two_id, "rejected"),
-        (&nobody, "stale"),
+        (&unknown, "stale"),
         (&two_id, "rejected"),
         (&two_id, "rejected"),
         (&two_id, "saved"),
@@ -167,9 +167,9 @@ async fn what_a_worker_says_wrongly_is_refused() {
         assert_refused(&t.post(path, body).await, 422, "invalid_value", Some(field));
     }
     for path in ["/claims", "/heartbeats", "/outcomes"] {
-        let nobody = json!({"worker_id": "00000000-0000-4000-8000-000000000000", "outcomes": []});
-        let nobody = if path == "/outcomes" { nobody } else { json!({"worker_id": "nobody"}) };
-        assert_refused(&t.post(path, nobody).await, 404, "not_found", None);
+        let unknown = json!({"worker_id": "00000000-0000-4000-8000-000000000000", "outcomes": []});
+        let unknown = if path == "/outcomes" { unknown } else { json!({"worker_id": "unknown"}) };
+        assert_refused(&t.post(path, unknown).await, 404, "not_found", None);
     }
 }
 
@@ -320,8 +320,8 @@ async fn checkpoints_and_children_of_another_worker_are_refused() {
     for (answer, status, code) in [
         (put(&other).await, 409, "stale_fence"),
         (spawn(&other).await, 409, "stale_fence"),
-        (put("nobody").await, 404, "not_found"),
-        (spawn("nobody").await, 404, "not_found"),
+        (put("unknown").await, 404, "not_found"),
+        (spawn("unknown").await, 404, "not_found"),
     ] {
         assert_refused(&answer, status, code, None);
     }
@@ -421,7 +421,7 @@ async fn a_waiting_claim_gets_a_job_as_soon_as_it_comes() {
 
 /// A client that disconnects while it waits leaves no lease behind.
 #[tokio::test]
-async fn a_claim_of_somebody_who_hung_up_gives_its_jobs_back() {
+async fn a_claim_of_a_caller_who_hung_up_gives_its_jobs_back() {
     let t = Fixture::new().await;
     let worker = t.worker().await;
     let request = t.request("POST", "/claims").json(&json!({"worker_id": worker, "wait": 60}));
@@ -440,7 +440,7 @@ async fn a_claim_of_somebody_who_hung_up_gives_its_jobs_back() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_claim_that_nobody_reads_is_still_an_answer() {
+async fn an_unread_answer_to_a_claim_is_still_an_answer() {
     let t = Fixture::new().await;
     let (_, worker) = (t.submit(json!({"type": "a"})).await, t.worker().await);
     let mut stream = t.request("POST", "/claims").json(&json!({"worker_id": worker})).start().await;

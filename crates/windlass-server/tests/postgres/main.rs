@@ -1,5 +1,5 @@
 //! The suites of the server once more, on PostgreSQL: the contract does not know which engine is behind it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should say where")]
 
 #[path = "../http/access.rs"]
 mod access;

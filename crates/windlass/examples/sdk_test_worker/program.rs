@@ -65,7 +65,7 @@ fn failure(given: &Value) -> anyhow::Error {
     failure.into()
 }
 
-/// Notes that the attempt was told to stop, also if its future is dropped.
+/// Notes that the attempt was asked to stop, also if its future is dropped.
 struct Stopped<'a, W: World>(&'a W);
 
 impl<W: World> Drop for Stopped<'_, W> {

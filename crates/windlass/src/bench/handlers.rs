@@ -78,7 +78,7 @@ pub struct Plan {
 
 /// Drains jobs through handlers, then picks up single jobs on the idle worker, then stays idle. Reports each figure as
 /// it is measured.
-pub async fn measure(address: &str, plan: Plan, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+pub async fn measure(address: &str, plan: Plan, report: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
     let client = Client::open(address).await?;
     let job = NoopJob::of_size(PAYLOAD);
     for _ in 0..plan.jobs / 1_000 {

@@ -84,7 +84,7 @@ impl Job for Ping {
     }
 }
 
-/// A job that nobody works on.
+/// A job without a worker.
 #[derive(Serialize, Deserialize)]
 struct WarmUp {}
 

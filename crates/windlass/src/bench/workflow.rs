@@ -96,7 +96,7 @@ pub async fn measure(
     address: &str,
     jobs: usize,
     children: usize,
-    tell: &mut dyn FnMut(Figure),
+    report: &mut dyn FnMut(Figure),
 ) -> anyhow::Result<()> {
     let client = Client::open(address).await?;
     client.submit_all(vec![JobWithSteps; jobs]).await?;

@@ -192,7 +192,7 @@ impl BenchWorker {
 
     /// The effect of a large backlog on the rates: this many ready, delayed and in a paused queue, all in one
     /// store. Reports each figure as it is measured.
-    pub async fn flatness(&self, backlog: usize, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+    pub async fn flatness(&self, backlog: usize, report: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
         self.fill(10_000, 1_000, &self.job).await?;
         let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
         let drain = self.drain(SAMPLE, 4).await?;
@@ -215,7 +215,7 @@ impl BenchWorker {
         &self,
         with: &str,
         (base_submit, base_drain): (f64, f64),
-        tell: &mut dyn FnMut(Figure),
+        report: &mut dyn FnMut(Figure),
     ) -> anyhow::Result<()> {
         let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
         let drain = self.drain(SAMPLE, 4).await?;

@@ -4,7 +4,7 @@ use super::*;
 
 /// Model: store-time. The manual clock moves only when advanced, and stops at the end of time.
 #[test]
-fn a_manual_clock_moves_only_when_told() {
+fn a_manual_clock_moves_only_when_set() {
     let clock = ManualClock::new(Timestamp::from_millis(5));
     assert_eq!((clock.now(), clock.now()), (Timestamp::from_millis(5), Timestamp::from_millis(5)));
     clock.advance(Duration::from_secs(1));

@@ -38,7 +38,7 @@ impl Cx {
             .into())
     }
 
-    /// Tells the supervising task that this attempt is over.
+    /// Notifies the supervising task that this attempt is over.
     pub(super) fn set_exit(&self, stop: HandlerExit) {
         // The first exit counts.
         lock(&self.0.stop).get_or_insert(stop);

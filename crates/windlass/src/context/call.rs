@@ -182,7 +182,7 @@ impl<'a> Call<'a> {
         self.has_ended = true;
     }
 
-    /// Ends the call with an error that is not saved yet. If the attempt was told to stop, the error is not the step's
+    /// Ends the call with an error that is not saved yet. If the attempt was asked to stop, the error is not the step's
     /// own, and the call runs again.
     pub(super) fn fail(
         &mut self,

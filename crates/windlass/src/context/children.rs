@@ -165,7 +165,7 @@ impl Cx {
         }
     }
 
-    /// Spawns a group and parks on it and on `parks`; without them the job goes on.
+    /// Spawns a group and parks on it and on `parks`; without them the job continues.
     async fn spawn_now(
         &self,
         group: NewGroup,

@@ -63,7 +63,7 @@ pub(super) struct State {
     pub(super) dropped: BTreeMap<String, DroppedCall>,
     /// This attempt has done work or saved something.
     pub(super) has_progress: bool,
-    /// The attempt was told to stop: calls that end without a value from now on run again, and new calls are not
+    /// The attempt was asked to stop: calls that end without a value from now on run again, and new calls are not
     /// required later.
     pub(super) is_stopping: bool,
     /// A spawned task made a call, outside of the handler's own poll.
@@ -111,7 +111,7 @@ impl Order {
         current.sides(*races)
     }
 
-    /// Records that the attempt was told to stop.
+    /// Records that the attempt was asked to stop.
     pub(super) fn stops(&self) {
         self.lock().is_stopping = true;
     }

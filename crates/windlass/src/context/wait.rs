@@ -188,11 +188,11 @@ impl Cx {
             // Every wait is called, even after one succeeded, so that calls are counted the same in every attempt.
             for (name, wait) in names.iter().zip(&mut waits) {
                 if first.is_pending()
-                    && let Poll::Ready(heard) = wait.as_mut().poll(context)
+                    && let Poll::Ready(received) = wait.as_mut().poll(context)
                 {
-                    first = Poll::Ready(heard.map(|heard| Some(((*name).to_owned(), heard?))));
+                    first = Poll::Ready(received.map(|value| Some(((*name).to_owned(), value?))));
                 } else if first.is_ready() {
-                    let _heard_or_not = wait.as_mut().poll(context);
+                    let _ended_or_not = wait.as_mut().poll(context);
                 }
             }
             first

@@ -222,7 +222,7 @@ impl BatchPosition {
         !self.0.swap(true, Ordering::SeqCst)
     }
 
-    /// Returns when the job was told to stop before its batch started.
+    /// Returns when the job was asked to stop before its batch started.
     async fn left(&self, cx: &Cx) {
         cx.cancelled().await;
         if !self.take() {
@@ -272,7 +272,7 @@ where
             let answered = tokio::select! {
                 biased;
                 answered = answered => answered,
-                () = place.left(&cx) => return Err(Failure::temporary("told to stop before the batch started").into()),
+                () = place.left(&cx) => return Err(Failure::temporary("asked to stop before the batch started").into()),
             };
             match answered {
                 Ok(Ok(ended)) if !cx.has_left() => ended,

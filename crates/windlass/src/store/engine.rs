@@ -42,7 +42,7 @@
 //!
 //! - [`Documents::configuration_version`] is stored with the data and grows with every change of a configuration
 //!   document, by any connection. It is read whenever the configuration is needed; a cached configuration of another
-//!   version is read again. An engine that forgets to move it serves stale settings for ever.
+//!   version is read again. An engine that forgets to move it serves stale settings forever.
 //! - [`Caches::cache_generation`] belongs to the connection. It is read when a commit begins, and everything else in the
 //!   cache is discarded if it differs from that of the connection's previous commit. It must change if any other
 //!   connection has committed in between; it should not change for the connection's own commits, which the cache has

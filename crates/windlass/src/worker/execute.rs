@@ -250,7 +250,7 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
     }
 }
 
-/// Returns when the handler was told to stop and its grace period is over.
+/// Returns when the handler was asked to stop and its grace period is over.
 async fn cut_off(shared: &WorkerShared, cx: &Cx) {
     cx.cancelled().await;
     let grace = shared.settings.grace;
@@ -302,7 +302,7 @@ fn outcome_of(cx: &Cx, ended: Result<Result<Vec<u8>, anyhow::Error>, Panic>) -> 
         Ok(Ok(result)) => Outcome::Completed { result: (result != b"null").then_some(result) },
         Ok(Err(error)) => match (find_error::<Snooze>(&error), failure_of(&error)) {
             (Some(Snooze(duration)), _) => Outcome::Parked(Park::For(*duration)),
-            // It was told to stop and could not finish: not a failure of the job.
+            // It was asked to stop and could not finish: not a failure of the job.
             (None, failure) if cx.is_cancelled() && failure.category == Category::Temporary => {
                 Outcome::Released
             }

@@ -33,7 +33,7 @@ pub(super) async fn run(shared: Arc<WorkerShared>, over: CancellationToken) {
     }
 }
 
-/// A worker without heartbeats loses its leases. Its handlers are told to stop early enough to end before other workers
+/// A worker without heartbeats loses its leases. Its handlers are asked to stop early enough to end before other workers
 /// start their jobs. Jobs that were claimed since are not affected: the store knew the worker then.
 async fn stop_when_silent(shared: &WorkerShared, answered: &Mutex<LeaseWatch>) -> Infallible {
     let silence = limits::WORKER_CUT_OFF.saturating_sub(silent_grace(shared.settings.grace));
@@ -125,7 +125,7 @@ async fn due(shared: &WorkerShared) {
     }
 }
 
-/// Sends one heartbeat for all running jobs. Returns whether handlers were told to stop.
+/// Sends one heartbeat for all running jobs. Returns whether handlers were asked to stop.
 pub(crate) async fn beat(shared: &WorkerShared) -> Result<bool, WorkError> {
     // Before their leases are renewed: from here on the store knows that they have started.
     let mut started = shared.running.started();
@@ -151,7 +151,7 @@ async fn beat_some(shared: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<b
         let Some(why) = CancelReason::of(directive) else { continue };
         // Ignore directives for attempts that have finished in the meantime.
         if let Some(cx) = shared.running.get(id).filter(|cx| cx.fence() == fence) {
-            tracing::info!(job = %id, directive = directive.as_str(), "telling the handler to stop");
+            tracing::info!(job = %id, directive = directive.as_str(), "stopping the handler");
             cx.cancel(why);
             is_interrupted = true;
         }

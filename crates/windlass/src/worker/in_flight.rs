@@ -89,7 +89,7 @@ impl Running {
         self.lock().all().map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()
     }
 
-    /// Heartbeat items of attempts that were not told to stop.
+    /// Heartbeat items of attempts that were not asked to stop.
     pub(crate) fn beats_to_go_on(&self) -> Vec<HeartbeatItem> {
         let attempts = self.lock();
         let going_on = attempts.all().filter(|cx| !cx.is_cancelled());
@@ -121,7 +121,7 @@ impl Running {
         self.lock().all().cloned().collect()
     }
 
-    /// Attempts that were claimed at least this long ago and not told to stop.
+    /// Attempts that were claimed at least this long ago and not asked to stop.
     pub(crate) fn claimed_before(&self, age: Duration) -> Vec<Cx> {
         let attempts = self.lock();
         let old = attempts.jobs.values().filter(|job| !job.cx.is_cancelled() && job.claimed.elapsed() >= age);

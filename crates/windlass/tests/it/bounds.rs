@@ -1,4 +1,4 @@
-//! What many jobs may cost everybody else: commits stay small beside any number of dependents, and a caller who leaves takes
+//! What many jobs may cost other callers: commits stay small beside any number of dependents, and a caller who leaves takes
 //! its question along. `WINDLASS_CASCADE_DEPENDENTS` says how many dependents there are; if it is given, memory is looked at as
 //! well, for which the test must be alone in its process. `WINDLASS_LOST_WORKERS` says how many workers are lost at once.
 
@@ -26,13 +26,13 @@ const PAGES: usize = 3;
 const GROWTH_MAX: u64 = 100 << 20;
 
 #[tokio::test]
-async fn many_dependents_stop_nobody_on_a_file() {
-    many_dependents_stop_nobody(&Fixture::new(On::Sqlite)).await;
+async fn many_dependents_stop_no_caller_on_a_file() {
+    many_dependents_stop_no_caller(&Fixture::new(On::Sqlite)).await;
 }
 
 #[tokio::test]
-async fn many_dependents_stop_nobody_on_postgres() {
-    many_dependents_stop_nobody(&Fixture::new(On::Postgres)).await;
+async fn many_dependents_stop_no_caller_on_postgres() {
+    many_dependents_stop_no_caller(&Fixture::new(On::Postgres)).await;
 }
 
 async fn held_with_dependents(t: &Fixture, count: usize) -> JobId {
@@ -50,7 +50,7 @@ async fn cancelled(t: &Fixture) -> usize {
 }
 
 /// Model: bounded-commits. No commit changes more jobs than the bound, others get their turn between any two, and all is done in the end.
-async fn many_dependents_stop_nobody(t: &Fixture) {
+async fn many_dependents_stop_no_caller(t: &Fixture) {
     let asked: Option<usize> =
         std::env::var("WINDLASS_CASCADE_DEPENDENTS").ok().map(|count| count.parse().expect("a number"));
     let count = asked.unwrap_or(DEPENDENTS);
@@ -91,18 +91,18 @@ async fn many_dependents_stop_nobody(t: &Fixture) {
 }
 
 #[tokio::test]
-async fn lost_workers_stop_nobody_on_a_file() {
-    lost_workers_stop_nobody(&Fixture::new(On::Sqlite)).await;
+async fn lost_workers_stop_no_caller_on_a_file() {
+    lost_workers_stop_no_caller(&Fixture::new(On::Sqlite)).await;
 }
 
 #[tokio::test]
-async fn lost_workers_stop_nobody_on_postgres() {
-    lost_workers_stop_nobody(&Fixture::new(On::Postgres)).await;
+async fn lost_workers_stop_no_caller_on_postgres() {
+    lost_workers_stop_no_caller(&Fixture::new(On::Postgres)).await;
 }
 
 /// Model: bounded-commits, leases-and-heartbeats. Workers that fall silent together end in bounded commits, beside which jobs are submitted and finished. With
 /// `WINDLASS_LOST_WORKERS` so many are lost, and no commit may keep the others waiting for longer than the stall allowed.
-async fn lost_workers_stop_nobody(t: &Fixture) {
+async fn lost_workers_stop_no_caller(t: &Fixture) {
     let asked: Option<usize> =
         std::env::var("WINDLASS_LOST_WORKERS").ok().map(|count| count.parse().expect("a number"));
     let lost = asked.unwrap_or(LOST_WORKERS);
@@ -184,7 +184,7 @@ async fn a_caller_who_leaves_stops_its_query_on_postgres() {
     a_caller_who_leaves_stops_its_query(&Fixture::new(On::Postgres)).await;
 }
 
-/// A look at everything ends at its next page once nobody waits for it.
+/// A look at everything ends at its next page once no caller waits for it.
 async fn a_caller_who_leaves_stops_its_query(t: &Fixture) {
     t.submit_all(vec![new_job("many"); PAGES * limits::VERIFY_PAGE]).await;
     let (sender, received) = mpsc::sync_channel::<Timestamp>(PAGES);
@@ -210,5 +210,5 @@ async fn a_caller_who_leaves_stops_its_query(t: &Fixture) {
     drop(leave);
     // The channel closes when the request is abandoned; nothing more was reported until then.
     let more = tokio::task::spawn_blocking(move || received.iter().count()).await.unwrap();
-    assert_eq!(more, 0, "it went on for {more} pages");
+    assert_eq!(more, 0, "it continued for {more} pages");
 }

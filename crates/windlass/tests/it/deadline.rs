@@ -27,7 +27,7 @@ async fn submit(store: &Store) -> Result<(), SubmitError> {
 /// Model: answer-time. A file that another process has locked is waited for until the deadline, by each for its own time only; what was
 /// refused is not done later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_locked_file_is_told_to_everybody_in_time() {
+async fn a_locked_file_is_reported_to_every_caller_in_time() {
     let (_files, address) = On::Sqlite.address();
     let timing = Timing { request_max: Duration::from_millis(300), ..Timing::default() };
     let store = open(&address, timing);
@@ -48,7 +48,7 @@ async fn a_locked_file_is_told_to_everybody_in_time() {
         assert!(!error.to_string().contains("not known"), "{error}");
     }
     let jobs = async || store.stats(&Caller::local()).await.unwrap().states.values().sum::<u64>();
-    assert_eq!(jobs().await, 1, "looks go on meanwhile");
+    assert_eq!(jobs().await, 1, "looks continue meanwhile");
     other.execute_batch("ROLLBACK").unwrap();
     submit(&store).await.unwrap();
     assert_eq!(jobs().await, 2, "what was refused is not done");

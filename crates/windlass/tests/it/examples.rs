@@ -20,7 +20,7 @@ fn output_of(example: &str) -> String {
 
 /// An embedded handler that fails says so, also in a program that has not set up tracing.
 #[test]
-fn a_failing_handler_is_told_on_standard_error() {
+fn a_failing_handler_is_reported_on_standard_error() {
     let tests = std::env::current_exe().expect("a running program has a path");
     let profile = tests.ancestors().nth(2).expect("tests are built in a folder below the profile's");
     let program = profile.join("examples").join("retries").with_extension(std::env::consts::EXE_EXTENSION);
@@ -121,7 +121,7 @@ fn emails_leave_their_audit_records() {
         "provider: ada@example.com: was sent before, not sent again",
         "audit:    ada@example.com: completed for 2 cents: EMAIL_SENT",
         "audit:    bob@example.com: completed for 1 cents: EMAIL_SENT",
-        "audit:    nobody@nowhere.example: dead_letter for 4 cents: job.lifecycle.exhausted",
+        "audit:    cleo@nowhere.example: dead_letter for 4 cents: job.lifecycle.exhausted",
     ];
     assert_says(&output, &lines);
     assert_eq!(output.matches(": sent\n").count(), 2, "each is sent once:\n{output}");

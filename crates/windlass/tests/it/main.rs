@@ -1,6 +1,6 @@
 //! The one test binary of the library: each module is a suite, so that everything links once.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
 mod aging;
 mod bounds;

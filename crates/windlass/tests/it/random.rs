@@ -1,5 +1,5 @@
 //! Random walks: thousands of steps that a seed decides, done to every engine alike, and many callers at once on one
-//! store. They look for what nobody thought of; what they find becomes a separate test.
+//! store. They look for cases without a test; what they find becomes a separate test.
 
 mod actions;
 mod claims;

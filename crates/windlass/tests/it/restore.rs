@@ -1,4 +1,4 @@
-//! Restoring a backup: a whole store, or nothing; and nobody who was busy when it was lost can write to it.
+//! Restoring a backup: a whole store, or nothing; and no worker that was busy when it was lost can write to it.
 
 use std::path::Path;
 
@@ -111,7 +111,7 @@ async fn a_worker_from_before_the_loss_cannot_write_to_what_was_restored() {
     let restored = put_back(&folder).await.unwrap();
     assert_eq!((restored.jobs, restored.open, restored.released, restored.generation), (3, 3, 1, 2));
     let store = open(&folder.path().join("new.db"));
-    // Somebody else has them by now, at whatever fence.
+    // Other workers have them by now, at any fence.
     let other = store.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
     let again = [claim(&store, other).await, claim(&store, other).await];
     assert!(again.iter().all(|claimed| claimed.job.fence > held.job.fence.max(later.job.fence)));

@@ -1,6 +1,6 @@
 //! Deterministic simulation: nodes, clients, workers, maintenance and an operator in one thread, on virtual time. A seed
 //! decides who calls, which message arrives when or is lost, who crashes, how time runs, and when the database restarts
-//! or comes back from a backup. What they were told must fit together, and what is stored must fit what they were told.
+//! or comes back from a backup. Their answers must fit together, and what is stored must fit their answers.
 
 mod actors;
 mod history;
@@ -63,7 +63,7 @@ fn whatever_is_lost_late_or_restarted_every_promise_is_kept() {
 
 /// A seed that failed can be looked at again.
 #[test]
-fn a_seed_always_tells_the_same_story() {
+fn a_seed_always_makes_the_same_story() {
     let [one, other] = [(); 2].map(|()| checked(7, STEPS).story);
     assert!(!one.is_empty());
     assert_eq!(one, other);
@@ -71,7 +71,7 @@ fn a_seed_always_tells_the_same_story() {
 
 /// A seed that fails becomes a short story.
 #[test]
-fn a_story_that_ends_badly_is_told_without_what_it_does_not_need() {
+fn a_failing_story_is_reported_without_unneeded_steps() {
     let ends_badly = |steps: &[usize]| {
         let (world, _) = run(11, steps);
         world.is_some_and(|world| {
@@ -95,10 +95,10 @@ fn checked(seed: u64, steps: usize) -> World {
     let kept = shrink::shrink(all, |some| run(seed, some).1.is_some());
     let (world, short) = run(seed, &kept);
     let story = world.map_or_else(Vec::new, |world| world.story);
-    let (told, short) = (story.len(), short.unwrap_or_else(|| finding.clone()));
-    let last = &story[told.saturating_sub(SHOWN)..];
+    let (events, short) = (story.len(), short.unwrap_or_else(|| finding.clone()));
+    let last = &story[events.saturating_sub(SHOWN)..];
     panic!(
-        "seed {seed}: {finding}\n\nIt takes {} of {steps} steps, and then: {short}\n\nthe last {} of {told} events:\n  \
+        "seed {seed}: {finding}\n\nIt takes {} of {steps} steps, and then: {short}\n\nthe last {} of {events} events:\n  \
          {}\n\nto see it again:\nWINDLASS_SIMULATION_SEED={seed} WINDLASS_SIMULATION_STEPS={steps} \
          cargo test -p windlass --test it simulation::",
         kept.len(),
@@ -111,7 +111,7 @@ fn checked(seed: u64, steps: usize) -> World {
 fn run(seed: u64, steps: &[usize]) -> (Option<World>, Option<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        // Who is told and when is decided here, and not by a budget that tokio gives a task.
+        // Who is notified and when is decided here, and not by a budget that tokio gives a task.
         runtime.block_on(tokio::task::unconstrained(async {
             let mut world = World::new(seed).await;
             let ended = async {

@@ -20,7 +20,7 @@ fn none_of(violations: &[String]) {
 
 #[test]
 fn the_walk_sees_the_whole_tree() {
-    // A rule that looks at nothing passes for ever, so the walk must find files of every kind it is asked for.
+    // A rule that looks at nothing passes forever, so the walk must find files of every kind it is asked for.
     for path in ["Cargo.toml", "check", "crates/windlass/src/lib.rs", "crates/windlass/tests/it/tidy.rs"] {
         assert!(TREE.iter().any(|file| file.path == path), "the walk did not find {path}");
     }
@@ -90,7 +90,7 @@ fn only_the_clock_reads_the_time() {
 
 #[test]
 fn tasks_of_requests_read_on_behalf_of_their_caller() {
-    none_of(&placement::tasks_of_nobody(&TREE));
+    none_of(&placement::uncounted_tasks(&TREE));
 }
 
 #[test]

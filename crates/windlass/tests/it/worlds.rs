@@ -16,7 +16,7 @@ use windlass::job::JobRecord;
 use windlass::limits;
 use world::{Budget, World};
 
-/// How often what could go on for ever happens by default. A step of `WINDLASS_WORLD_DEPTH` adds an action of the operator,
+/// How often what could continue forever happens by default. A step of `WINDLASS_WORLD_DEPTH` adds an action of the operator,
 /// a timer and a release.
 const BUDGET: Budget = Budget { crashes: 1, actions: 1, timers: 1, releases: 0 };
 /// States after which a long search says how far it is.
@@ -34,7 +34,7 @@ struct Searched {
 #[test]
 fn every_order_of_steps_in_a_small_world_keeps_the_laws_and_lets_every_job_end() {
     let seen = search(BUDGET, limits::CASCADE_JOBS_PER_COMMIT);
-    // A search that gets nowhere passes for ever.
+    // A search that gets nowhere passes forever.
     assert!(seen.states > 1_000 && seen.deepest > 8, "{seen:?}");
 }
 

@@ -56,7 +56,7 @@ def add_options(found: argparse.ArgumentParser) -> None:
     found.add_argument("--queue", action="append", dest="queues", help="queue to work on; may be given several times")
     found.add_argument("--name", help="display name of the worker")
     found.add_argument("--worker-version", help="version of the program; jobs that require another one are left to others")
-    found.add_argument("--drain", default="30s", help="how long running jobs may go on after SIGTERM (default: 30s)")
+    found.add_argument("--drain", default="30s", help="how long running jobs may continue after SIGTERM (default: 30s)")
     found.add_argument("--grace", default="5s", help="how long a handler may clean up (default: 5s)")
     found.add_argument("--lenient-steps", action="store_true", help="continue jobs whose code was changed")
     found.add_argument("--no-schedules", action="store_true", help="do not create the application's schedules on the server")

@@ -65,7 +65,7 @@ async def follow_job(handle: Handle[Any], request: Request) -> StreamingResponse
     """The job's progress and partial output as server-sent events, for ``EventSource`` in a page:
 
     - ``progress`` with ``percent`` and ``message``;
-    - ``chunk`` with what the handler streamed; its number is the event's id, so that a page that connects again goes on after
+    - ``chunk`` with what the handler streamed; its number is the event's id, so that a page that connects again continues after
       the last one (``Last-Event-ID``, or ``?after=``);
     - ``restart`` before a chunk that starts the output over;
     - ``end`` with ``state``, and then ``result`` or ``error``; it closes the stream.

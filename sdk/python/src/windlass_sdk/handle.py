@@ -282,7 +282,7 @@ class Handle(Generic[Out]):
         return f"{self._path}/logs" + (f"?after={found[-1].number}" if found else "")
 
     async def redrive(self, **options: Unpack[Redrive]) -> Handle[Out]:
-        """Retries a final job as a new one, and returns its handle. It keeps the saved steps, unless told otherwise. It is
+        """Retries a final job as a new one, and returns its handle. It keeps the saved steps by default. It is
         repeated only with ``only_once``: there would be two new jobs."""
         path, body, may_repeat = f"{self._path}/redrive", _redrive(options), bool(options.get("only_once"))
         job = await self._app.api().call("POST", path, body, patience=_PATIENCE, may_repeat=may_repeat)

@@ -12,7 +12,7 @@ from .errors import WindlassError
 
 #: How old or how far in the future a call may be, in seconds.
 TOLERANCE_SECONDS = 300.0
-#: Fewest bytes of a secret: with an empty or short one anybody can sign.
+#: Fewest bytes of a secret: with an empty or short one any client can sign.
 SECRET_BYTES_MIN = 16
 
 

@@ -86,7 +86,7 @@ export class Handle<Result> {
     }
   }
 
-  /** The job's progress whenever it has changed, until the job is final; asks every second unless told otherwise. */
+  /** The job's progress whenever it has changed, until the job is final; asks every second by default. */
   async *progress(options: { readonly every?: Duration; readonly signal?: AbortSignal } = {}): AsyncGenerator<NonNullable<Job["progress"]>> {
     let last = "";
     for (;;) {
@@ -121,7 +121,7 @@ export class Handle<Result> {
     }
   }
 
-  /** Cancels the job; a running handler is told to stop. */
+  /** Cancels the job; a running handler is asked to stop. */
   cancel(reason?: string): Promise<Job> {
     return this.#act("cancel", { reason });
   }
@@ -142,7 +142,7 @@ export class Handle<Result> {
   }
 
   /**
-   * A token for a page in a browser: it reads this job, its result and its partial output, for 15 minutes unless told otherwise, and
+   * A token for a page in a browser: it reads this job, its result and its partial output, for 15 minutes by default, and
    * ends with this program's key. The page uses it as a key: `new Windlass({ url, key: token }).handle(job, id).result()`.
    */
   async token(options: { readonly expires?: Duration } = {}): Promise<string> {

@@ -127,7 +127,7 @@ export class Call {
     if (snooze !== undefined) record.snooze_ms = snooze.ms;
     this.#hasEnded = true;
     if (cause !== undefined) this.order.reopenWithin(this.key, this.made, cause);
-    // If the attempt was told to stop, the error is not the step's own, and the call runs again.
+    // If the attempt was asked to stop, the error is not the step's own, and the call runs again.
     if (!this.order.isStopping) this.order.decideLater(this.key, record);
     const stack = cause instanceof Error ? cause.stack : undefined;
     return this.returns(failure, placesOf(record), snooze?.error, stack);

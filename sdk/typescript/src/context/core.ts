@@ -47,9 +47,9 @@ export class Core {
   #output: Output | undefined;
   #isOutputClosed = false;
   readonly exit: Promise<Exit>;
-  /** Called when the attempt is told to stop. */
+  /** Called when the attempt is asked to stop. */
   onCancel: (reason: CancelReason) => void = () => {};
-  /** Made when somebody asks: most handlers do not. */
+  /** Made on first use: most handlers do not need it. */
   #controller: AbortController | undefined;
   costCents = 0;
   /** Jobs that are submitted when the attempt completes. */
@@ -128,7 +128,7 @@ export class Core {
     this.options.warn?.(message);
   }
 
-  /** Tells the handler to stop. The first reason is kept. */
+  /** Asks the handler to stop. The first reason is kept. */
   cancel(reason: CancelReason): void {
     if (this.reason !== undefined) return;
     if (this.#order !== undefined) this.#order.isStopping = true;
@@ -139,7 +139,7 @@ export class Core {
   }
   reason: CancelReason | undefined;
 
-  /** Fires when the attempt is told to stop. */
+  /** Fires when the attempt is asked to stop. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -167,7 +167,7 @@ export class Core {
     body: (call: Call, again: () => Promise<Call>) => Promise<T>,
     onCall: (call: Call) => void = () => {},
   ): Promise<T> {
-    // The handler caught that its code was changed: nothing that it goes on with may run.
+    // The handler caught that its code was changed: nothing that it continues with may run.
     if (this.changed !== undefined && !this.isOver) this.leave({ error: this.changed });
     if (this.isOver) return new Promise(() => {});
     let call = new Call(this.order, this.quiet, name);
@@ -302,7 +302,7 @@ export class Core {
 }
 
 function stopped(reason: CancelReason): DOMException {
-  return new DOMException(`the attempt was told to stop: ${reason}`, "AbortError");
+  return new DOMException(`the attempt was asked to stop: ${reason}`, "AbortError");
 }
 
 /** A failure as a record stores it. */

@@ -34,7 +34,7 @@ export class Order {
   active = 0;
   /** How often a call outside of steps started beside another. */
   overlaps = 0;
-  /** The attempt was told to stop: calls that end without a value from now on run again. */
+  /** The attempt was asked to stop: calls that end without a value from now on run again. */
   isStopping = false;
   /** This attempt has done work or saved something. */
   hasProgress = false;

@@ -97,7 +97,7 @@ export class Output {
     try {
       await this.flush();
     } catch (error) {
-      // A refusal is told to the handler with its next chunk; what could not be sent for now is sent again.
+      // A refusal is reported to the handler with its next chunk; what could not be sent for now is sent again.
       if (error instanceof Permanent) this.#error = error;
     }
     this.#free();

@@ -89,7 +89,7 @@ async function failed(core: Core, error: unknown): Promise<Outcome | undefined> 
   const snooze = chain.find((one): one is Snooze => one instanceof Snooze);
   if (snooze !== undefined) return { outcome: "parked", forMs: toMillis(snooze.delay) };
   const failure = failureOf(error, core.options.classify);
-  // It was told to stop and could not finish: not a failure of the job.
+  // It was asked to stop and could not finish: not a failure of the job.
   if (core.reason !== undefined && failure.category === "temporary") return { outcome: "released" };
   return { outcome: "failed", error: failure };
 }

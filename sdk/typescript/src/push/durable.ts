@@ -170,7 +170,7 @@ class PushBackend implements Backend {
   }
 }
 
-/** A call that ended after a step goes on at once. */
+/** A call that ended after a step continues at once. */
 function continues(outcome: Outcome): Outcome {
   return outcome.outcome === "parked" && "awaited" in outcome && outcome.awaited.length === 0 ? { outcome: "parked", forMs: 0 } : outcome;
 }

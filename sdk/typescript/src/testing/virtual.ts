@@ -73,7 +73,7 @@ export class VirtualTime implements AsyncDisposable {
     return this.server.crash(where);
   }
 
-  /** Stops the workers; the server goes on. */
+  /** Stops the workers; the server continues. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#workers.splice(0).map((worker) => worker.stop()));
   }

@@ -1,4 +1,4 @@
-/** The jobs that a worker runs: starts them, tells them to stop, and hands their outcomes on. */
+/** The jobs that a worker runs: starts them, stops them, and hands their outcomes on. */
 
 import type { Http } from "../client/http.js";
 import { type CancelReason, Core, type RunOptions } from "../context/core.js";
@@ -25,7 +25,7 @@ interface Running {
   isReported: boolean;
   /** Whether an outcome was reported: its lease is renewed until the server has it. */
   hasOutcome: boolean;
-  /** When the handler is abandoned; never unless it is told to stop. */
+  /** When the handler is abandoned; never unless it is asked to stop. */
   abandonedAt: number;
   /** Whether the slot is free again. */
   hasLeft: boolean;
@@ -140,7 +140,7 @@ export class Attempts {
     }, Math.min(Math.max(ms, 0), TIMER_MS_MAX));
   }
 
-  /** Tells a handler to stop, and abandons it if it has not after the grace period. One that lost its lease reports nothing. */
+  /** Asks a handler to stop, and abandons it if it has not after the grace period. One that lost its lease reports nothing. */
   #stop(running: Running, reason: CancelReason): void {
     if (reason === "lost") running.isReported = true;
     if (running.hasLeft) return;
@@ -164,12 +164,12 @@ export class Attempts {
     const reason = reasons[directive] ?? "lost";
     for (const running of this.#running) {
       if (running.job.id !== id || running.job.fence !== fence) continue;
-      this.logger.info(`job ${id} is told to stop: ${reason}`);
+      this.logger.info(`job ${id} is asked to stop: ${reason}`);
       this.#stop(running, reason);
     }
   }
 
-  /** Tells all handlers to stop; those of lost leases report nothing. */
+  /** Asks all handlers to stop; those of lost leases report nothing. */
   stopAll(reason: CancelReason): void {
     for (const running of this.#running) this.#stop(running, reason);
   }

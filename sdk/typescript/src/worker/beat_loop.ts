@@ -40,7 +40,7 @@ interface Job {
 }
 
 /**
- * Sends heartbeats until it is told to stop. Returns the function that takes orders. One request after the other waits
+ * Sends heartbeats until it is asked to stop. Returns the function that takes orders. One request after the other waits
  * for directives; nothing that jobs do ends it. Jobs that are not in it are sent in short ones beside it.
  */
 export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (order: BeatOrder) => void {
@@ -149,14 +149,14 @@ export function beatLoop(config: BeatConfig, tell: (news: BeatNews) => void): (o
     part: readonly Job[],
     answer: { jobs: { directive: string }[]; worker?: { paused?: boolean; mode?: string | null } },
   ) => {
-    const told: [string, number, string][] = [];
+    const changed: [string, number, string][] = [];
     part.forEach(({ id, fence }, index) => {
       const directive = answer.jobs[index]?.directive ?? "lost";
       if (directive === "continue") return;
-      // Told once: the server would answer at once again.
-      if (jobs.delete(`${id} ${fence}`)) told.push([id, fence, directive]);
+      // Reported once: the server would answer at once again.
+      if (jobs.delete(`${id} ${fence}`)) changed.push([id, fence, directive]);
     });
-    if (told.length > 0) tell({ type: "directives", jobs: told });
+    if (changed.length > 0) tell({ type: "directives", jobs: changed });
     const now = answer.worker?.mode ?? (answer.worker?.paused ? "graceful" : undefined);
     if (now !== mode) tell({ type: "mode", mode: now });
     mode = now;

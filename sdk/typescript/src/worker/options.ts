@@ -34,9 +34,9 @@ export interface WorkerOptions extends HandlerOptions {
   readonly name?: string | undefined;
   /** The version of the program. */
   readonly version?: string | undefined;
-  /** How long a handler that was told to stop may take; 5 s. */
+  /** How long a handler that was asked to stop may take; 5 s. */
   readonly grace?: Duration | undefined;
-  /** How long handlers may go on when the worker stops, before they are told to; 30 s. */
+  /** How long handlers may continue when the worker stops, before they are asked to; 30 s. */
   readonly drain?: Duration | undefined;
   /** Whether heartbeats have a thread of their own, so that a handler that blocks the event loop keeps its lease; true. */
   readonly heartbeatThread?: boolean | undefined;

@@ -73,7 +73,7 @@ export function leaseMsOf(job: ClaimedJob, now: number): number | undefined {
   return job.lease_expires_at ? Math.max(0, Date.parse(job.lease_expires_at) - now) : undefined;
 }
 
-/** What the handler is told of its job. */
+/** What the handler learns of its job. */
 export function infoOf(job: ClaimedJob): JobInfo {
   return {
     id: job.id,

@@ -21,13 +21,13 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2000;
 /** Handlers of a worker without answers have stopped by then: the server's 30 s may be shorter by a tenth. */
 const SILENCE_MS = 26_000;
-/** How long before they are told to, at least; at most it is the longest grace without a server. */
+/** How long before they are asked to, at least; at most it is the longest grace without a server. */
 const SILENCE_GRACE_MS_LEAST = 5000;
 /** How long the last outcomes may take. */
 const REPORT_MS_MAX = 10_000;
 
 export class Session {
-  /** Resolves when the worker has stopped; rejects if it cannot go on. */
+  /** Resolves when the worker has stopped; rejects if it cannot continue. */
   readonly ended: Promise<void>;
   readonly #logger: Logger;
   readonly #concurrency: number;
@@ -67,7 +67,7 @@ export class Session {
     return this.#attempts.size;
   }
 
-  /** Why it cannot go on. */
+  /** Why it cannot continue. */
   failure: unknown;
 
   get isStopped(): boolean {
@@ -88,7 +88,7 @@ export class Session {
     const silenceMs = SILENCE_MS - Math.max(SILENCE_GRACE_MS_LEAST, Math.min(this.#graceMs, UNREACHABLE_GRACE_MS_MAX));
     const config = { ...this.http.credentials, everyMs: toMillis(heartbeat_every), silenceMs };
     const isInThread = this.options.heartbeatThread !== false && !this.http.hasOwnFetch;
-    this.#heartbeats = await startHeartbeats(config, isInThread, (news) => this.#hear(news));
+    this.#heartbeats = await startHeartbeats(config, isInThread, (news) => this.#apply(news));
     this.#isRegistered(worker_id);
     void this.#claimLoop();
   }
@@ -127,7 +127,7 @@ export class Session {
     return this.#registering;
   }
 
-  #hear(news: BeatNews): void {
+  #apply(news: BeatNews): void {
     switch (news.type) {
       case "directives":
         for (const [id, fence, directive] of news.jobs) this.#attempts.direct(id, fence, directive);
@@ -139,7 +139,7 @@ export class Session {
         this.#registerAgain(news.id).catch((error: unknown) => this.#logger.warn(`failed to register again: ${messageOf(error)}`));
         break;
       case "silent":
-        this.#logger.warn("the server does not answer: handlers are told to stop, because their leases are about to end");
+        this.#logger.warn("the server does not answer: handlers are asked to stop, because their leases are about to end");
         this.#attempts.stopAll("unreachable");
         break;
       case "problem":
@@ -160,7 +160,7 @@ export class Session {
         const now = this.http.now();
         if (jobs.length > 0) this.#heartbeats?.order({ type: "add", jobs: jobs.map((job) => lineOf(job, now)).join("\n") });
         for (const job of jobs) this.#attempts.start(workerId, job);
-        // What arrived while the worker was told to stop is given back.
+        // What arrived while the worker was asked to stop is given back.
         if (this.#stopping.signal.aborted) return;
         if (paused && jobs.length === 0) await pause(LONGEST_PAUSE_MS / 2, this.#stopping.signal);
       } catch (error) {
@@ -184,7 +184,7 @@ export class Session {
     return true;
   }
 
-  /** Ends: it cannot go on. */
+  /** Ends: it cannot continue. */
   #fail(error: unknown): void {
     this.failure = error;
     void this.stop();

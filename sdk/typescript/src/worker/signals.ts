@@ -1,4 +1,4 @@
-/** Stops workers when the process is told to; for Node, Bun and Deno. */
+/** Stops workers when the process is asked to; for Node, Bun and Deno. */
 
 import type { Worker } from "./worker.js";
 
@@ -31,7 +31,7 @@ export async function runUntilSignal(...workers: Worker[]): Promise<void> {
     await Promise.all(workers.map((worker) => worker.run()));
   } finally {
     for (const name of names) process.off(name, stop);
-    // One that cannot go on must not leave the others running.
+    // One that cannot continue must not leave the others running.
     await Promise.all(workers.map((worker) => worker.stop()));
   }
 }

@@ -46,7 +46,7 @@ export class Worker implements AsyncDisposable {
     await this.#session.start();
   }
 
-  /** Runs until `stop` is called, or the signal fires. Rejects if it cannot go on, such as when its key is revoked. */
+  /** Runs until `stop` is called, or the signal fires. Rejects if it cannot continue, such as when its key is revoked. */
   async run(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
     const stop = () => void this.stop();
     const starting = this.start();
@@ -57,7 +57,7 @@ export class Worker implements AsyncDisposable {
       await starting;
       await this.#session?.ended;
     } catch (error) {
-      // Stopped while it tried to reach its server: as it was told.
+      // Stopped while it tried to reach its server: as it was asked.
       if (wasStopped || this.#session?.isStopped !== true || this.#session.failure !== undefined) throw error;
     } finally {
       options.signal?.removeEventListener("abort", stop);
@@ -65,7 +65,7 @@ export class Worker implements AsyncDisposable {
   }
 
   /**
-   * Stops: claims no more, lets handlers finish for a while, tells the rest to stop, gives their jobs back and
+   * Stops: claims no more, lets handlers finish for a while, stops the rest, gives their jobs back and
    * deregisters. Returns how many jobs were given back unfinished.
    */
   async stop(): Promise<{ released: number }> {

@@ -1,4 +1,4 @@
-/** A server that answers the worker protocol as a test tells it to, for what a real one does only in rare cases. */
+/** A server that answers the worker protocol as a test scripts it, for what a real one does only in rare cases. */
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -23,7 +23,7 @@ export class VirtualTime {
   /** How far the wall clock is ahead. */
   wallMs = 0;
   readonly beats: VirtualBeat[] = [];
-  /** After how long the server answers a heartbeat; `undefined` if never. A healthy one waits as long as it is told to. */
+  /** After how long the server answers a heartbeat; `undefined` if never. A healthy one waits as long as it is asked to. */
   answersAfter: (beat: VirtualBeat) => number | undefined = ({ waitMs }) => waitMs;
   /** What it answers to other requests; nothing unless a test says so. */
   others: (path: string, body: string) => unknown = () => undefined;

@@ -61,7 +61,7 @@ test("calls wait for the rate, and beyond the budget for the next day", async ({
   const minutes = asked.map((at) => Math.round((at.getTime() - asked[0]!.getTime()) / 60_000));
   expect(minutes.slice(0, 8)).toEqual([0, 0, 0, 0, 1, 1, 1, 1]);
   await windlass.advance("3d");
-  await expect(handle).toHaveCompleted(null); // nobody approved it
+  await expect(handle).toHaveCompleted(null); // it was not approved
 });
 
 test("a provider that is busy is asked again when it says so", async ({ windlass }) => {

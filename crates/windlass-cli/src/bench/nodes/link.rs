@@ -33,18 +33,18 @@ impl Link {
     pub(super) async fn round_trips(
         &self,
         scratch: &Scratch,
-        tell: &mut dyn FnMut(Figure),
+        report: &mut dyn FnMut(Figure),
     ) -> anyhow::Result<()> {
         let direct = Times::of(round_trips(&scratch.plain).await?);
         let what = "round trip of SELECT 1";
         if self.proxy.is_none() {
-            tell(Figure::new("round-trip", what).times(direct));
+            report(Figure::new("round-trip", what).times(direct));
             return Ok(());
         }
         let delayed = Times::of(round_trips(&self.plain).await?);
-        tell(Figure::new("round-trip", what).times(delayed));
+        report(Figure::new("round-trip", what).times(delayed));
         let added = Times { p50_ms: delayed.p50_ms - direct.p50_ms, p99_ms: delayed.p99_ms - direct.p50_ms };
-        tell(Figure::new("round-trip", "added to a round trip by the proxy").times(added));
+        report(Figure::new("round-trip", "added to a round trip by the proxy").times(added));
         Ok(())
     }
 }

@@ -121,8 +121,8 @@ impl ServerClient {
     /// The ids of matching jobs on the first `pages` pages of a list, a few of them.
     async fn fitting(&self, call: Call, pages: usize, part: &Part) -> Result<Matches, Failure> {
         // One page of this size is enough for a prefix alone, unless it matches thousands of jobs.
-        let is_told_at_once = !part.head.is_empty() && part.tail.is_empty();
-        let limit = if is_told_at_once { CANDIDATES_SHOWN + 1 } else { limits::LIST_PAGE_JOBS };
+        let is_listed_at_once = !part.head.is_empty() && part.tail.is_empty();
+        let limit = if is_listed_at_once { CANDIDATES_SHOWN + 1 } else { limits::LIST_PAGE_JOBS };
         let call = call.query("limit", limit.to_string());
         let (mut found, mut cursor) = (Matches::default(), None::<String>);
         for _ in 0..pages {

@@ -63,7 +63,7 @@ impl Report {
             add("the wall clock jumped and is not trusted".into(), "windlass clock");
         }
         if !self.gate.online {
-            let by = escaped(self.gate.by.as_deref().unwrap_or("somebody"));
+            let by = escaped(self.gate.by.as_deref().unwrap_or("unknown user"));
             add(format!("processing is paused by {by}: no job starts"), "windlass gate open");
         }
         let fires = |alert: &&AlertView| alert.state == AlertStatus::Firing && alert.paused.is_none();

@@ -75,29 +75,29 @@ pub(crate) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     // Two thousand idle clients of a server are two thousand open files in this process, too.
     raise_open_files();
     let mut figures = Vec::new();
-    let mut tell = |figure: Figure| {
+    let mut report = |figure: Figure| {
         let (what, value, beside) = (&figure.what, figure.value(), figure.beside_what());
         output::note(format!("{:<10} {what}: {value} {beside}", figure.workload).trim_end());
         figures.push(figure);
     };
     if !args.nodes.is_empty() || !args.rtt.is_empty() {
-        nodes(args, size.payload, &mut tell).await?;
+        nodes(args, size.payload, &mut report).await?;
     } else if args.dashboard {
-        dashboard(args, &mut tell).await?;
+        dashboard(args, &mut report).await?;
     } else if let Some(url) = &args.server {
         let has_jobs = bench::server_has_jobs(url, args.key.clone()).await?;
         refuse_jobs(has_jobs && !args.i_know, &shown(url))?;
-        bench::server(url, args.key.clone(), size, &mut tell).await?;
+        bench::server(url, args.key.clone(), size, &mut report).await?;
     } else if let Some(address) = &args.store {
         refuse_jobs(bench::store_has_jobs(address).await? && !args.i_know, &shown(address))?;
         let folder = address.starts_with("sqlite:").then(Folder::new).transpose()?;
-        bench::store(address, folder.as_ref(), size, &mut tell).await?;
+        bench::store(address, folder.as_ref(), size, &mut report).await?;
     } else {
         let folder = Folder::new()?;
         output::note(&format!("measuring in {}, which is deleted afterwards", folder.path().display()));
-        bench::store(&folder.store("jobs.db"), Some(&folder), size, &mut tell).await?;
+        bench::store(&folder.store("jobs.db"), Some(&folder), size, &mut report).await?;
         let server = ChildServer::start(&folder.store("served.db")).await?;
-        bench::server(&server.url, None, size, &mut tell).await?;
+        bench::server(&server.url, None, size, &mut report).await?;
         server.stop().await?;
     }
     if args.json {
@@ -109,7 +109,7 @@ pub(crate) async fn bench(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn nodes(args: &BenchArgs, payload: usize, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+async fn nodes(args: &BenchArgs, payload: usize, report: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
     let address = args.store.as_deref().filter(|address| address.starts_with("postgres"));
     let Some(address) = address else {
         let why = "--nodes and --rtt measure several nodes on one PostgreSQL: pass --store postgres://HOST/DATABASE";
@@ -124,7 +124,7 @@ async fn nodes(args: &BenchArgs, payload: usize, tell: &mut dyn FnMut(Figure)) -
             "{count} combinations of --nodes and --rtt are more than {BENCH_COMBINATIONS_MAX}"
         )));
     }
-    bench::nodes(address, &combinations, tell).await
+    bench::nodes(address, &combinations, report).await
 }
 
 fn node_count(text: &str) -> Result<usize, String> {
@@ -149,15 +149,15 @@ fn round_trip(text: &str) -> Result<Duration, String> {
 /// Number of jobs for the dashboard benchmark.
 const MILLION: usize = 1_000_000;
 
-async fn dashboard(args: &BenchArgs, tell: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
+async fn dashboard(args: &BenchArgs, report: &mut dyn FnMut(Figure)) -> anyhow::Result<()> {
     let size = if args.quick { (MILLION / 50, 3) } else { (MILLION, 20) };
     if let Some(address) = &args.store {
         refuse_jobs(bench::store_has_jobs(address).await? && !args.i_know, &shown(address))?;
-        return bench::dashboard(address, size, tell).await;
+        return bench::dashboard(address, size, report).await;
     }
     let folder = Folder::new()?;
     output::note(&format!("measuring in {}, which is deleted afterwards", folder.path().display()));
-    bench::dashboard(&folder.store("jobs.db"), size, tell).await
+    bench::dashboard(&folder.store("jobs.db"), size, report).await
 }
 
 fn refuse_jobs(is_refused: bool, place: &str) -> anyhow::Result<()> {

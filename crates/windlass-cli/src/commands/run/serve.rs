@@ -223,7 +223,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     close(store, stopped_by.get().map_or(least, |by| least.max(*by))).await;
     telemetry.finish().await;
     tracing::info!("stopped");
-    // No signal arrived: the store stopped, for a reason that was logged. The exit code tells the supervisor.
+    // No signal arrived: the store stopped, for a reason that was logged. The supervisor sees it by the exit code.
     Ok(if stopped_by.get().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

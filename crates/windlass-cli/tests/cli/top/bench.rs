@@ -71,9 +71,9 @@ async fn what_has_jobs_is_not_measured_unasked() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_or_not_open_has_its_exit_code() {
-    let nobody = windlass(&["bench", "--server", "http://127.0.0.1:1"]).output().await.unwrap();
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("no server at 127.0.0.1:1"), "{nobody:?}");
-    assert_eq!(nobody.status.code(), Some(6));
+    let unknown = windlass(&["bench", "--server", "http://127.0.0.1:1"]).output().await.unwrap();
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no server at 127.0.0.1:1"), "{unknown:?}");
+    assert_eq!(unknown.status.code(), Some(6));
     let folder = tempfile::tempdir().unwrap();
     let store = store_in(folder.path());
     let create = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];

@@ -54,7 +54,7 @@ async fn started(cluster: &Cluster) -> Child {
     let mut command = windlass(&["bench", "--store", &store, "--nodes", "2", "--rtt", "1ms"]);
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    while !lines.next_line().await.unwrap().expect("it goes on").contains("plain INSERT") {}
+    while !lines.next_line().await.unwrap().expect("it continues").contains("plain INSERT") {}
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     child
 }

@@ -42,9 +42,9 @@ async fn people_see_one_line_per_job_or_nothing_at_all() {
 async fn a_star_takes_whatever_the_queue_holds() {
     let bench = Bench::on_sqlite().await;
     let worker = bench.start(with_path(&["work", "*", "--quiet"]), "echo $WINDLASS_TYPE");
-    let job = bench.post("/jobs", &json!({"type": "unheard.of"})).await;
+    let job = bench.post("/jobs", &json!({"type": "un.known"})).await;
     let job = bench.until_state(job["id"].as_str().unwrap(), "completed").await;
-    assert_eq!(job["result"], "unheard.of");
+    assert_eq!(job["result"], "un.known");
     worker.stop().await;
 }
 
@@ -116,10 +116,10 @@ async fn the_documented_program_works() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_may_not_or_cannot_work_says_why_and_ends_with_its_own_code() {
-    let nobody =
+    let unknown =
         with_path(&["work", "t", "--url", "http://127.0.0.1:1", "--", "true"]).output().await.unwrap();
-    let said = String::from_utf8_lossy(&nobody.stderr);
-    assert_eq!(nobody.status.code(), Some(6), "{said}");
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert_eq!(unknown.status.code(), Some(6), "{said}");
     assert!(said.contains("no server at 127.0.0.1:1") && said.contains("windlass serve"), "{said}");
     let bench = Bench::on_sqlite().await;
     let create = ["keys", "create", "--store", bench.store(), "--name", "vi", "--role", "viewer"];

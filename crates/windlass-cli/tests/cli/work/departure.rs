@@ -7,7 +7,7 @@ use crate::work::harness::{Bench, on_both_engines};
 
 on_both_engines! {
     a_worker_that_is_killed_takes_its_programs_along_and_the_job_runs_again
-    a_worker_that_is_told_to_stop_lets_its_programs_end
+    a_worker_that_is_asked_to_stop_lets_its_programs_end
 }
 
 /// Says that it is ready, and ends when `$D/go` is there.
@@ -34,7 +34,7 @@ async fn a_worker_that_is_killed_takes_its_programs_along_and_the_job_runs_again
     other.stop().await;
 }
 
-async fn a_worker_that_is_told_to_stop_lets_its_programs_end(bench: &Bench) {
+async fn a_worker_that_is_asked_to_stop_lets_its_programs_end(bench: &Bench) {
     let mut worker = bench.work(&["--drain", "10m"], WAITS);
     let (id, next) = (bench.submit(json!({})).await, bench.submit(json!({})).await);
     bench.until_ready(&id).await;
@@ -70,7 +70,7 @@ async fn programs_that_do_not_end_in_time_are_terminated_and_their_jobs_given_ba
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_told_twice_ends_its_programs_and_gives_their_jobs_back() {
+async fn a_worker_that_is_signalled_twice_ends_its_programs_and_gives_their_jobs_back() {
     let bench = Bench::on_sqlite().await;
     let flags = ["--drain", "10m", "--grace", "10m"];
     let mut worker = bench.work(&flags, &format!("trap '' TERM INT; {WAITS}"));

@@ -205,7 +205,7 @@ impl Working {
     /// Its output about the next job that ends.
     pub(crate) async fn next_end(&mut self) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.ends.next_line()).await.expect("a job ends").unwrap();
-        serde_json::from_str(&line.expect("the worker goes on")).unwrap()
+        serde_json::from_str(&line.expect("the worker continues")).unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

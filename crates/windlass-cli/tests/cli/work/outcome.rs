@@ -82,10 +82,10 @@ async fn a_program_knows_the_facts_of_its_job_and_nothing_of_the_worker() {
         }))
         .await;
     let job = bench.until_state(&id, "completed").await;
-    let told = job["result"].as_str().unwrap();
+    let printed = job["result"].as_str().unwrap();
     let fact = |name: &str| {
-        let found = told.lines().find_map(|line| line.strip_prefix(&format!("WINDLASS_{name}=")));
-        found.unwrap_or_else(|| panic!("no {name} in {told}")).to_owned()
+        let found = printed.lines().find_map(|line| line.strip_prefix(&format!("WINDLASS_{name}=")));
+        found.unwrap_or_else(|| panic!("no {name} in {printed}")).to_owned()
     };
     assert_eq!(fact("JOB_ID"), id);
     assert_eq!([fact("TYPE"), fact("QUEUE"), fact("TENANT")], ["t", "mail", "default"]);
@@ -97,24 +97,24 @@ async fn a_program_knows_the_facts_of_its_job_and_nothing_of_the_worker() {
     let deadline: windlass::Timestamp = fact("DEADLINE").parse().unwrap();
     let started: windlass::Timestamp = job["started_at"].as_str().unwrap().parse().unwrap();
     assert_eq!(deadline.since(started).as_secs(), 30 * 60);
-    assert!(!told.contains("secret"), "{told}");
+    assert!(!printed.contains("secret"), "{printed}");
     worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_gets_the_key_only_if_the_worker_is_told_to_pass_it() {
+async fn a_program_gets_the_key_only_if_the_worker_is_asked_to_pass_it() {
     let bench = Bench::on_sqlite().await;
     let create = ["keys", "create", "--store", bench.store(), "--name", "bo", "--role", "admin"];
     let made = with_path(&create).output().await.unwrap();
     let key = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let bench = bench.with_key(&key);
-    for (flags, told) in [(&[][..], "none"), (&["--pass-key"][..], key.as_str())] {
+    for (flags, printed) in [(&[][..], "none"), (&["--pass-key"][..], key.as_str())] {
         let mut command = with_path(&[&["work", "t", "--json"], flags].concat());
         command.env("WINDLASS_KEY", &key);
         let worker = bench.start(command, "echo ${WINDLASS_KEY-none}; env | grep -c WINDLASS_URL=http://127");
         let id = bench.submit(json!({})).await;
         let job = bench.until_state(&id, "completed").await;
-        assert_eq!(job["result"], format!("{told}\n1"));
+        assert_eq!(job["result"], format!("{printed}\n1"));
         worker.stop().await;
     }
 }

@@ -104,17 +104,17 @@ async fn the_jobs_own_time_limit_ends_the_program() {
 
 /// Model: suspend-modes. Aggressive suspension ends the attempt now and is not a failure; the job starts again when it is resumed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_job_has_its_program_told_with_the_signal_of_choice_and_runs_again_later() {
+async fn a_suspended_job_has_its_program_notified_with_the_signal_of_choice_and_runs_again_later() {
     let bench = Bench::on_sqlite().await;
     let script = format!(
-        "[ $WINDLASS_ATTEMPT = 2 ] && echo again && exit; trap 'touch $D/told; exit 1' USR1; {STAYS}"
+        "[ $WINDLASS_ATTEMPT = 2 ] && echo again && exit; trap 'touch $D/notified; exit 1' USR1; {STAYS}"
     );
     let mut worker = bench.work(&["--suspend-signal", "usr1"], &script);
     let id = bench.submit(json!({})).await;
     bench.until_ready(&id).await;
     bench.post(&format!("/jobs/{id}/suspend"), &json!({"mode": "aggressive"})).await;
     assert_eq!(worker.next_end().await["outcome"], "suspended");
-    assert!(bench.file("told").exists());
+    assert!(bench.file("notified").exists());
     assert!(!bench.process("self").is_alive() && !bench.process("child").is_alive());
     let job = bench.get(&format!("/jobs/{id}")).await;
     assert_eq!((&job["state"], &job["failures"]), (&json!("suspended"), &json!(0)));

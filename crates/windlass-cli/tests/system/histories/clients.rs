@@ -68,7 +68,7 @@ impl Client {
         answer
     }
 
-    /// Submits until it is told to end.
+    /// Submits until it is asked to end.
     pub(super) async fn submit_for_ever(mut self) {
         for number in 0_u64.. {
             if self.shared.is_ending.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! What clients did and were told, with times: the only thing that the checker sees besides the final state.
+//! What clients did and were answered, with times: the only thing that the checker sees besides the final state.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub(super) enum Call {
     Spawn { job: String, fence: u64 },
 }
 
-/// What it was told.
+/// What it was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Submitted {

@@ -107,7 +107,7 @@ async fn a_server_waits_for_a_database_that_starts_later() {
     rest.await.unwrap();
 }
 
-/// A free port; taken by nobody else as long as tests do not ask for it by number.
+/// A free port; free as long as tests do not ask for it by number.
 async fn free_port() -> SocketAddr {
     tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
@@ -122,7 +122,7 @@ async fn a_server_says_what_it_waits_for_and_can_be_stopped_meanwhile() {
     let waiting = ["serve", "--listen", &listen, "--store", &store, "--wait-for-store", "10m"];
     let mut child = windlass(&waiting).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    while !lines.next_line().await.unwrap().expect("it goes on").contains("retrying for") {}
+    while !lines.next_line().await.unwrap().expect("it continues").contains("retrying for") {}
     let alive = Request::new(address, "GET", "/healthz").send().await;
     assert_eq!(alive.status, 200);
     for path in ["/readyz", "/api/v1/jobs", "/"] {

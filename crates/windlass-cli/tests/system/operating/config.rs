@@ -99,7 +99,7 @@ async fn what_a_file_may_not_say_is_refused_by_name() {
         ("callback_ports = [0]", "--callback-ports"),
         ("log = 'loud'", "--log"),
         ("tls_cert = 'a.pem'", "tls_key"),
-        ("ticket_trusted = 'nobody'", "--ticket-trusted"),
+        ("ticket_trusted = 'unknown'", "--ticket-trusted"),
         ("ticket_lifetime = '1h'", "ticket_key"),
         ("listen = ", "TOML"),
     ] {

@@ -1,5 +1,5 @@
 //! Two servers on one store, each of which is stopped (SIGSTOP) at random moments under load, for shorter and longer than a lease
-//! lasts, and goes on as if nothing had happened: every 201 is there, and every job is completed once.
+//! lasts, and continues as if nothing had happened: every 201 is there, and every job is completed once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn freeze_under_load(store: &str) {
     for _ in 0..wanted.unwrap_or(FREEZES) {
         let more = dice.random_range(1..ACKNOWLEDGED_BETWEEN_MAX);
         let enough = acknowledged.reaches(acknowledged.count() + more);
-        tokio::time::timeout(PATIENCE, enough).await.expect("they go on");
+        tokio::time::timeout(PATIENCE, enough).await.expect("they continue");
         let process = servers.choose(&mut dice).unwrap().process();
         let time = FROZEN.choose(&mut dice).unwrap().clone();
         signal("-STOP", process).await;

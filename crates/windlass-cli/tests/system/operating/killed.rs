@@ -23,7 +23,7 @@ async fn kill_under_load(store: &str) {
         let acknowledged = Arc::new(Acknowledged::default());
         let callers: Vec<_> =
             (0..CALLERS).map(|_| tokio::spawn(submit(served.address, acknowledged.clone()))).collect();
-        // Each time at another moment of what goes on.
+        // Each time at another moment of what continues.
         let enough = acknowledged.reaches(ACKNOWLEDGED_BETWEEN + 7 * (kill % 16));
         tokio::time::timeout(PATIENCE, enough).await.expect("it answers");
         served.kill().await;

@@ -59,7 +59,7 @@ impl Acknowledged {
         }
     }
 
-    /// Tells those who submit to end.
+    /// Stops those who submit.
     pub(crate) fn end(&self) {
         self.is_enough.store(true, Ordering::SeqCst);
     }

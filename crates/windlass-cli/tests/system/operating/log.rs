@@ -5,7 +5,7 @@ use windlass_testkit::client::Request;
 use windlass_testkit::{PATIENCE, ServerProcess, store_in, terminate, windlass};
 
 #[tokio::test]
-async fn every_line_is_json_if_asked_for_and_requests_are_told_by_route() {
+async fn every_line_is_json_if_asked_for_and_requests_are_logged_by_route() {
     let folder = tempfile::tempdir().unwrap();
     let store = store_in(folder.path());
     let served = ServerProcess::start(windlass(&[

@@ -69,7 +69,7 @@ pub(crate) async fn work(server: SocketAddr) {
 }
 
 /// The numbers and jobs of the events that a server sends, as they arrive.
-async fn listen(server: SocketAddr, told: mpsc::Sender<(u64, Value)>) {
+async fn listen(server: SocketAddr, seen: mpsc::Sender<(u64, Value)>) {
     let request = Request::new(server, "GET", "/api/v1/events").header("Last-Event-ID", "0");
     let mut lines = BufReader::new(request.start().await).lines();
     let mut number = None;
@@ -78,7 +78,7 @@ async fn listen(server: SocketAddr, told: mpsc::Sender<(u64, Value)>) {
             number = Some(id.parse().expect("a number"));
         } else if let Some(data) = line.strip_prefix("data: ")
             && let Some(number) = number.take()
-            && told.send((number, serde_json::from_str(data).expect("JSON"))).await.is_err()
+            && seen.send((number, serde_json::from_str(data).expect("JSON"))).await.is_err()
         {
             return;
         }
@@ -117,8 +117,8 @@ async fn what_a_killed_node_acknowledged_and_held_is_done_through_the_other() {
     let (here, there) = (first.address, second.address);
     let all = ask(there, "PUT", "/queues/default", &json!({"audit": "all"})).await.unwrap();
     assert_eq!(all.status, 200);
-    let (told, mut received) = mpsc::channel(100_000);
-    tokio::spawn(listen(there, told));
+    let (seen, mut received) = mpsc::channel(100_000);
+    tokio::spawn(listen(there, seen));
     let (by_first, by_second) = (Arc::new(Acknowledged::default()), Arc::new(Acknowledged::default()));
     let mut callers = Vec::new();
     for _ in 0..3 {

@@ -26,7 +26,7 @@ async fn stop(server: ServerProcess) {
 }
 
 #[tokio::test]
-async fn the_program_serves_until_it_is_told_to_stop_and_loses_nothing() {
+async fn the_program_serves_until_it_is_asked_to_stop_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = store_in(folder.path());
     let server = serve(&["--store", &store]).await;

@@ -58,7 +58,7 @@ async fn a_store_is_moved_and_the_old_one_says_where_it_went() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_moved_is_told_with_what_to_do() {
+async fn what_cannot_be_moved_is_reported_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let from = filled(folder.path()).await;
     let other = tempfile::tempdir().unwrap();

@@ -97,8 +97,8 @@ async fn a_collector_sees_a_job_from_its_submission_to_its_handler() {
     let submitted =
         served.request("POST", "/jobs").header("traceparent", &traceparent).json(&body).send().await.json();
     assert_eq!(submitted["traceparent"], traceparent);
-    let told = work(&served, &collector, submitted["id"].as_str().unwrap()).await;
-    assert_eq!(told, traceparent);
+    let received = work(&served, &collector, submitted["id"].as_str().unwrap()).await;
+    assert_eq!(received, traceparent);
     served.stop().await;
 
     let request = collector.one("POST /api/v1/jobs");
@@ -172,7 +172,7 @@ async fn a_collector_sees_what_a_worker_does_that_works_on_the_store_itself() {
 #[tokio::test]
 async fn a_collector_that_is_not_there_holds_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
-    // Bound and let go of: nobody listens there.
+    // Bound and closed: nothing listens there.
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap());
     let collector = Collector { url, spans: Arc::default() };
     let store = store_in(folder.path());

@@ -38,7 +38,7 @@ async fn works(program: &str, language: &str, file: &str) {
         .kill_on_drop(true)
         .spawn()
         .unwrap_or_else(|error| panic!("{program} is needed for this test (./check installs it): {error}"));
-    // Work that throws fails its job, and the worker goes on with the next one.
+    // Work that throws fails its job, and the worker continues with the next one.
     let thrown = json!({"type": "greet", "payload": null, "retry": {"max_attempts": 1}});
     let job = ended(&served, &thrown).await;
     assert!(["failed", "dead_letter"].contains(&job["state"].as_str().unwrap()), "{language}: {job}");
@@ -49,7 +49,7 @@ async fn works(program: &str, language: &str, file: &str) {
     }
     let expected = json!([
         ["completed", {"hello": "Ann"}, null],
-        ["failed", null, "nobody to greet"],
+        ["failed", null, "no name to greet"],
         ["completed", {"hello": "Bob \"B\" O'Neill"}, null],
     ]);
     assert_eq!(json!(ends), expected, "{language}");

@@ -63,7 +63,7 @@ impl Bench {
     }
 }
 
-/// A queue with a clock that moves when told to, behind a server.
+/// A queue with a clock that moves when asked to, behind a server.
 pub(super) fn test_queue(on: On) -> (TestClient, InProcessServer, Option<TempDir>) {
     let (files, address) = on.address();
     let t = TestClient::open(&address);
@@ -90,7 +90,7 @@ macro_rules! on_every_engine {
     };
 }
 
-/// Runs each test of a module through a server, with a clock and workers that do what they are told.
+/// Runs each test of a module through a server, with a clock and workers that do what they are asked.
 macro_rules! step_by_step_on_every_engine {
     ($($name:ident),* $(,)?) => {
         mod http {

@@ -157,8 +157,8 @@ async fn a_key_says_who_calls() {
     boss.api().revoke_key(boss.caller(), eve.key.id.clone()).await.unwrap();
     let refused = eves.job(job.id()).state().await.unwrap_err();
     assert!(matches!(refused, StoreError::Forbidden(_)), "{refused}");
-    let nobody = admin.job(job.id()).cancel().await.unwrap_err();
-    assert_eq!(nobody.to_string(), "a caller without a valid key with role none may not use this server");
+    let unknown = admin.job(job.id()).cancel().await.unwrap_err();
+    assert_eq!(unknown.to_string(), "a caller without a valid key with role none may not use this server");
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn refusals_are_the_same_values_here_and_there() {
     };
     let waiting_for = |name: &str| vec![windlass::job::Dependency::Named(name.into())];
     let batches = [
-        vec![NewJob { after: waiting_for("nobody"), ..new("a") }, new("b")],
+        vec![NewJob { after: waiting_for("unknown"), ..new("a") }, new("b")],
         vec![new("a"), new("a")],
         vec![NewJob { after: waiting_for("b"), ..new("a") }, NewJob { after: waiting_for("a"), ..new("b") }],
         vec![
@@ -220,8 +220,8 @@ async fn refusals_are_the_same_values_here_and_there() {
     for (there, here) in errors {
         assert_eq!(there.unwrap_err(), here.unwrap_err());
     }
-    let nobody = windlass::job::JobId::from_bytes([7; 16]);
-    assert_eq!(there.delete(&me, nobody).await.unwrap_err(), ActError::NotFound(nobody));
+    let unknown = windlass::job::JobId::from_bytes([7; 16]);
+    assert_eq!(there.delete(&me, unknown).await.unwrap_err(), ActError::NotFound(unknown));
     assert_eq!(there.delete(&me, job).await.unwrap_err(), here.delete(&me, job).await.unwrap_err());
     let unique = |store: &Arc<dyn Api>| {
         let (store, me) = (store.clone(), me.clone());

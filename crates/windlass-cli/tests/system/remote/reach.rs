@@ -1,4 +1,4 @@
-//! How a server is reached and who asks: over TLS, as the owner of a key and nobody else; and what comes with a claim.
+//! How a server is reached and who asks: over TLS, only as the owner of a key; and what comes with a claim.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn a_claim_brings_the_labels_of_its_job() {
 
 /// Model: roles. A request that one caller may not make is not made with another caller's key.
 #[tokio::test]
-async fn a_queue_does_not_speak_to_a_server_for_somebody_whose_key_it_does_not_have() {
+async fn a_client_does_not_act_for_a_caller_whose_key_it_does_not_have() {
     let (queue, _server) = reached();
     let job = queue.submit(greet("a")).await.unwrap();
     let viewer = queue.as_caller(Caller::new("eve", Role::Viewer, None));

@@ -24,7 +24,7 @@ fn late(url: &str) -> AlertRule {
     AlertRule::new(AlertCondition::OldestReady { longer_than: Duration::from_secs(1) }, url)
 }
 
-/// Model: alerts. Maintenance decides, and the receiver is told.
+/// Model: alerts. Maintenance decides, and the receiver is notified.
 #[tokio::test]
 async fn a_message_is_signed_with_a_secret_of_its_own() {
     let mut receiver = Receiver::answering(answer("204 No Content", "")).await;
@@ -49,7 +49,7 @@ async fn a_message_is_signed_with_a_secret_of_its_own() {
     assert_eq!(measured.count(DeliveryKind::Alert, DeliveryOutcome::Accepted), 1);
 }
 
-/// Model: alerts. Nobody asks for it but maintenance.
+/// Model: alerts. Only maintenance asks for it.
 #[tokio::test]
 async fn maintenance_decides_about_alerts() {
     let mut receiver = Receiver::answering(answer("200 OK", "")).await;

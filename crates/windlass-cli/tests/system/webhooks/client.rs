@@ -1,4 +1,4 @@
-//! The client: it connects to what was checked and to nothing else, and no receiver makes it wait or read for ever.
+//! The client: it connects to what was checked and to nothing else, and no receiver makes it wait or read forever.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ async fn a_name_that_flips_after_the_check_is_called_where_it_was_checked() {
     assert_eq!(resolver.asked.load(Ordering::SeqCst), 1, "a name is resolved once per call");
     let refused = client.call(call("http://receiver.test/")).await;
     assert!(matches!(refused, Err(CallError::Refused(_))), "{refused:?}");
-    // It does not block, so an error means that nobody is waiting to be accepted.
+    // It does not block, so an error means that no connection is waiting to be accepted.
     assert!(canary.into_std().unwrap().accept().is_err(), "the canary was called");
 }
 
@@ -200,7 +200,7 @@ async fn a_body_without_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_asked_for_is_not_read() {
+async fn an_unrequested_body_is_not_read() {
     let receiver = Receiver::start(|_, mut stream| async move {
         stream.write_all(b"HTTP/1.1 500 Oh\r\ncontent-length: 1000000000000\r\n\r\n").await?;
         std::future::pending().await

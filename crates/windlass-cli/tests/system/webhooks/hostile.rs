@@ -7,7 +7,7 @@ use windlass_testkit::receiver::{Receiver, answer};
 
 use super::calling_store::{CallingStore, job, once};
 
-/// Takes requests and says nothing, for ever.
+/// Takes requests and says nothing, forever.
 async fn tarpit() -> Receiver {
     Receiver::start(|_, stream| async move {
         std::future::pending::<()>().await;
@@ -17,7 +17,7 @@ async fn tarpit() -> Receiver {
     .await
 }
 
-/// Sends for ever.
+/// Sends forever.
 async fn flood() -> Receiver {
     Receiver::start(|_, mut stream| async move {
         stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;

@@ -313,10 +313,10 @@ async fn a_server_that_stops_gives_back_what_it_was_sending() {
         (0, false),
         "that is not a failure of the job"
     );
-    assert!(found.job.lease.is_none(), "nobody has it any more");
+    assert!(found.job.lease.is_none(), "no worker has it any more");
 }
 
-/// Tokio's clock, which jumps when everybody waits.
+/// Tokio's clock, which jumps when all tasks wait.
 struct TokioClock(tokio::time::Instant);
 
 impl Clock for TokioClock {

@@ -84,7 +84,7 @@ async fn a_running_job_says_that_the_pause_is_being_applied(t: &Fixture) {
     assert_eq!(explained(&t, last).await[0].code, "suspended");
 }
 
-/// Model: queue-pause. What still runs when the pause is lifted goes on, and nothing is left to do.
+/// Model: queue-pause. What still runs when the pause is lifted continues, and nothing is left to do.
 async fn a_pause_that_is_resumed_suspends_no_further_jobs(t: &Fixture) {
     let t = bounded(t);
     let (running, _) = running_in_mail(&t, 3 * BOUND).await;

@@ -1,4 +1,4 @@
-//! A job that goes on beside its children, parks on their groups later or never, and reads their results in pages.
+//! A job that continues beside its children, parks on their groups later or never, and reads their results in pages.
 
 use windlass::job::{GroupDecision, GroupStrategy, JobState, Wait};
 use windlass::limits;
@@ -9,7 +9,7 @@ use crate::fixture::{Fixture, lease_ref, secs};
 
 tests!(
     jobs_children_beside, jobs::children::beside:
-    a_job_that_goes_on_beside_its_children_parks_on_any_of_their_groups,
+    a_job_that_continues_beside_its_children_parks_on_any_of_their_groups,
     a_group_that_was_decided_before_wakes_at_once,
     a_job_can_end_before_the_children_it_does_not_wait_for,
     a_group_that_does_not_exist_is_not_waited_for,
@@ -36,7 +36,7 @@ fn of_group(name: &str) -> Park {
 }
 
 /// Model: child-groups
-async fn a_job_that_goes_on_beside_its_children_parks_on_any_of_their_groups(t: &Fixture) {
+async fn a_job_that_continues_beside_its_children_parks_on_any_of_their_groups(t: &Fixture) {
     let family = family(t).await;
     spawn_background(t, &family, "a", 1).await;
     spawn_background(t, &family, "b", 1).await;

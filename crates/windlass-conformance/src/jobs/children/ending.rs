@@ -1,4 +1,4 @@
-//! However children end, their parent hears of it once.
+//! However children end, their parent is notified once.
 
 use windlass::audit::AuditEvent;
 use windlass::job::{GroupStrategy, JobId, JobState, NewJob, RetryPolicy, SuspendMode};

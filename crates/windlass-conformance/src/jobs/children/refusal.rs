@@ -28,11 +28,11 @@ async fn a_stale_hand_spawns_nothing(t: &Fixture) {
     t.advance(secs(5));
     let current = lease_ref(&t.claim_one(family.worker).await);
     let before = t.picture(family.id()).await;
-    let nobody = JobId::from_bytes([7; 16]);
+    let unknown = JobId::from_bytes([7; 16]);
     for (stale, expected) in [
         (old, WorkError::Stale(family.id())),
         (LeaseRef { worker: Some(family.children), ..current }, WorkError::Stale(family.id())),
-        (LeaseRef { job: nobody, ..current }, WorkError::NoSuchJob(nobody)),
+        (LeaseRef { job: unknown, ..current }, WorkError::NoSuchJob(unknown)),
     ] {
         let refused = t.store.spawn(&t.me, stale, group("all", GroupStrategy::CollectAll, 2)).await;
         assert_eq!(refused.unwrap_err(), expected);
@@ -52,7 +52,7 @@ async fn a_threshold_is_between_one_and_the_number_of_children(t: &Fixture) {
             .await;
         let Err(WorkError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
         assert_eq!(invalid.field, "strategy.threshold");
-        // "allowed is 1 to 0" would help nobody.
+        // "allowed is 1 to 0" would help no reader.
         assert_eq!(count == 0, matches!(invalid.problem, FieldProblem::Contradiction(_)), "{invalid}");
     }
     assert_eq!(t.picture(family.id()).await, before);
@@ -126,7 +126,7 @@ async fn a_child_that_waits_for_what_waits_for_its_parent_is_refused(t: &Fixture
     for id in [family.id(), dependent, last] {
         refuses(&grandchild, id).await;
     }
-    // A job that goes on beside the child waits for nothing.
+    // A job that continues beside the child waits for nothing.
     let options = SpawnOptions { keeps_running: true, ..SpawnOptions::default() };
     let beside = with(NewJob { after: after(dependent), ..child() });
     t.store.spawn_with(&t.me, lease_ref(&grandchild), beside, options).await.unwrap();

@@ -204,7 +204,7 @@ async fn three_crashes_are_poison_whatever_the_budget(t: &Fixture) {
     for crash in 1..=3 {
         let worker = t.worker().await;
         t.claim_one(worker).await;
-        // The worker is not heard of again.
+        // The worker is not seen again.
         t.advance(secs(31));
         t.tick().await;
         t.advance(secs(1));

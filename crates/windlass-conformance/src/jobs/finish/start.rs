@@ -9,7 +9,7 @@ use crate::fixture::{Fixture, MOMENT, after, just_under, new_job, queue, secs};
 
 tests!(
     jobs_finish_start, jobs::finish::start:
-    a_job_that_nobody_starts_in_time_fails,
+    a_job_that_is_not_started_in_time_fails,
     a_start_limit_counts_from_when_the_job_can_be_claimed,
     a_job_that_started_in_time_has_no_start_limit_any_more,
     a_claim_does_not_take_a_job_whose_time_to_start_is_over,
@@ -20,7 +20,7 @@ fn within(seconds: u64) -> NewJob {
     NewJob { start_timeout: Some(secs(seconds)), ..new_job("report") }
 }
 
-async fn a_job_that_nobody_starts_in_time_fails(t: &Fixture) {
+async fn a_job_that_is_not_started_in_time_fails(t: &Fixture) {
     let id = t.submit(within(60)).await.id;
     let blocked = t.submit(NewJob { concurrency_key: Some("k".into()), ..within(60) }).await.id;
     let waiting = t.submit(after(&[id])).await.id;
@@ -87,7 +87,7 @@ async fn a_claim_does_not_take_a_job_whose_time_to_start_is_over(t: &Fixture) {
     let worker = t.steady_worker().await;
     let id = t.submit(within(60)).await.id;
     t.advance(secs(60));
-    // Nobody ticked: the claim itself sees it.
+    // Without maintenance: the claim itself sees it.
     assert!(t.claim(worker, 1).await.is_empty());
     assert_eq!(t.state(id).await, JobState::Failed);
 }
@@ -108,7 +108,7 @@ async fn a_longer_execution_timeout_than_allowed_is_cut(t: &Fixture) {
     let cases = [
         (asking("report", "default", Some(7_200)), 7_200),
         (asking("report", "short", Some(7_200)), 600),
-        // What everybody gets by default is cut as well.
+        // The default is cut as well.
         (asking("report", "short", None), 600),
         (asking("report", "short", Some(30)), 30),
         (asking("brief", "short", Some(7_200)), 60),

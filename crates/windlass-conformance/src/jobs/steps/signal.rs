@@ -215,9 +215,9 @@ async fn a_final_job_and_an_unknown_one_take_no_signal(t: &Fixture) {
         assert_eq!(refused.to_string(), format!("cannot signal a job that is {state}"));
         assert_eq!(t.picture(placed.id).await, before);
     }
-    let nobody = JobId::from_bytes([7; 16]);
-    let refused = t.store.signal(&t.me, nobody, "go", b"1".to_vec()).await;
-    assert_eq!(refused, Err(ActError::NotFound(nobody)));
+    let unknown = JobId::from_bytes([7; 16]);
+    let refused = t.store.signal(&t.me, unknown, "go", b"1".to_vec()).await;
+    assert_eq!(refused, Err(ActError::NotFound(unknown)));
 }
 
 /// Model: sleeps-and-signals

@@ -26,7 +26,7 @@ fn fail_fast_ends_with_the_first_bad_child() {
     assert_eq!(decisions(GroupStrategy::FailFast, &[false]), [BADLY]);
 }
 
-/// Model: child-groups. Collect all waits for everybody.
+/// Model: child-groups. Collect all waits for all children.
 #[test]
 fn collect_all_ends_with_the_last_child() {
     assert_eq!(decisions(GroupStrategy::CollectAll, &[true, true]), [None, WELL]);

@@ -129,7 +129,7 @@ fn to_start_within(seconds: u64) -> JobRecord {
     with(job(), |job| job.policy = Arc::new(Policy { timeouts, ..Policy::default() }))
 }
 
-/// A job that nobody starts in time fails for lack of resources, before its lifetime ends.
+/// A job that is not started in time fails for lack of resources, before its lifetime ends.
 #[test]
 fn a_job_that_is_not_started_in_time_fails() {
     let job = to_start_within(60);
@@ -245,7 +245,7 @@ fn time_that_was_skipped_is_added_to_deadlines_once() {
     assert_eq!(spared(&later, at(7_400), &grace), None, "it was started after the leap");
     assert_eq!(spared(&leased(100_000, 100, 200_000), at(7_300), &grace), None, "its time was over before");
 
-    let waiting = spared(&to_start_within(600), at(7_300), &grace).expect("it gets what nobody could use");
+    let waiting = spared(&to_start_within(600), at(7_300), &grace).expect("it gets what could not be used");
     assert_eq!(waiting.start_by(), Some(at(7_800)));
     assert_eq!(spared(&waiting, at(7_800), &grace), None);
     assert!(timer(&waiting, at(7_800), &grace, 0.5).is_some());

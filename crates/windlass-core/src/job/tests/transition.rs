@@ -219,7 +219,7 @@ fn a_new_attempt_starts_without_progress() {
 
 /// Model: dependencies. `after` waits for all, `after_any` for one that ended well or badly, and both must be met.
 #[test]
-fn a_pending_job_goes_on_when_all_its_needs_are_met() {
+fn a_pending_job_continues_when_all_its_needs_are_met() {
     let ended = |need, state| JobEvent::DependencyEnded { need, state };
     let pending = with(idle(JobState::Pending), |job| (job.after_unmet, job.any_unmet) = (2, true));
     let one = applied(&pending, &ended(Need::After, JobState::Completed), at(1));

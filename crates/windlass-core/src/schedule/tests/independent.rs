@@ -85,7 +85,7 @@ impl Offsets {
         second.div_euclid(MINUTE) + self.at(second)
     }
 
-    /// Whether the clocks go on as they did through the day that begins here.
+    /// Whether the clocks continue as they did through the day that begins here.
     fn is_plain_day(&self, second: i64) -> bool {
         let offset = self.at(second - MINUTE);
         second % DAY == 0 && offset == self.at(second) && offset == self.at(second + DAY)

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_told_in_words_with_its_reason_first() {
+    fn a_record_is_described_with_its_reason_first() {
         let json = r#"{"next_at":null,"reason":"full","timing":{"cron":{"cron":"30 6 * * mon","timezone":"UTC"}},"job_id":"x"}"#;
         assert_eq!(context(json), "reason full · cron 30 6 * * mon · timezone UTC");
         assert_eq!(context(r#"{"every":{"secs":3600,"nanos":0},"is_new":true}"#), "every 1h · is new true");

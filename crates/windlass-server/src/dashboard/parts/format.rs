@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_told_in_their_two_largest_units() {
+    fn durations_are_shown_in_their_two_largest_units() {
         let shown = |millis| span(Duration::from_millis(millis));
         assert_eq!(shown(7), "7 ms");
         assert_eq!(shown(1_250), "1.2 s");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_never_told_smaller_than_it_is() {
+    fn a_bound_is_never_shown_smaller_than_it_is() {
         let shown = |millis| at_most(Duration::from_millis(millis));
         assert_eq!(shown(256), "≤ 256 ms");
         assert_eq!(shown(8_192), "≤ 8.2 s");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_told_by_the_clock_with_its_day_unless_that_is_today() {
+    fn a_moment_is_shown_as_time_of_day_with_its_day_unless_that_is_today() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let now = at("2026-11-15T15:53:44.516Z");
         assert_eq!(clock(at("2026-11-15T09:00:01.000Z"), now), "09:00:01 UTC");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_forgotten_is_told_by_the_end_of_its_id() {
+    fn a_forgotten_worker_is_named_by_the_end_of_its_id() {
         let config = Config::default();
         assert_eq!(worker_name(&config, "019a8f3c-1234-7abc-8def-0123456789ab"), "0123456789ab");
         assert_eq!(worker_name(&config, "ada"), "ada");

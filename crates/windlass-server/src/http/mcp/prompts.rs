@@ -36,7 +36,7 @@ const PROMPTS: [Prompt; 3] = [
         about: "Find out why one job does not finish.",
         argument: ("id", true),
         text: "Call `explain_job` and `show_job` for `{}`. Tell in two sentences why it is not done, with times, and what would let it \
-            go on.",
+            continue.",
     },
 ];
 

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_encoded_once_for_all_who_hear_of_it() {
+    fn an_event_is_encoded_once_for_all_listeners() {
         let encoded = EncodedEvents::default();
         let first = record(1);
         let shared = first.clone();

@@ -68,7 +68,7 @@ impl IntoResponse for EventBody {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        // Tells proxies not to buffer the response, which would delay events.
+        // Asks proxies not to buffer the response, which would delay events.
         headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
         response
     }

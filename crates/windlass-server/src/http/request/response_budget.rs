@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_nobody_reads_counts_until_it_is_gone() {
+    async fn an_unread_answer_counts_until_it_is_gone() {
         let (memory, large) = (BodyBudget::default(), limits::BODIES_BYTES_PER_KEY_MAX);
         let unread = held(answer(large), &reserve_for(&memory, "ada"), true);
         assert_eq!(unread.status(), StatusCode::OK);

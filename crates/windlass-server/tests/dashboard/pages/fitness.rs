@@ -1,4 +1,4 @@
-//! Every page is fit for everybody: names, labels, landmarks, contrast and width, at three widths in light and dark.
+//! Every page is accessible: names, labels, landmarks, contrast and width, at three widths in light and dark.
 
 use std::sync::LazyLock;
 
@@ -71,7 +71,7 @@ async fn put_on(window: &Window<'_>, (theme, width): (&str, u32)) {
 }
 
 #[tokio::test]
-async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk() {
+async fn every_page_is_accessible_in_light_and_dark_on_a_phone_and_a_desk() {
     let site = Site::start().await;
     let ids = furnish(&site).await;
     let worker = NewWorker { name: "w1".into(), concurrency: 2, ..NewWorker::default() };
@@ -112,7 +112,7 @@ async fn every_page_is_fit_for_everybody_in_light_and_dark_on_a_phone_and_a_desk
 }
 
 #[tokio::test]
-async fn empty_pages_dialogs_and_messages_are_fit_for_everybody() {
+async fn empty_pages_dialogs_and_messages_are_accessible() {
     let site = Site::start().await;
     let browser = Browser::start();
     let window = browser.window().await;

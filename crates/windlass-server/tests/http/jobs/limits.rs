@@ -70,7 +70,7 @@ async fn a_policy_says_where_its_jitter_comes_from() {
 
 /// Model: error-categories, error-record. Causes are texts or texts with a code; `resource` is a category like the others.
 #[tokio::test]
-async fn an_error_tells_the_errors_behind_it() {
+async fn an_error_names_the_errors_behind_it() {
     let t = Fixture::new().await;
     let (id, worker) = (t.submit(json!({"type": "a"})).await, t.worker().await);
     let claimed = t.claim(&worker).await;

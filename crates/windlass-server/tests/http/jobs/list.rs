@@ -32,7 +32,7 @@ async fn a_list_is_filtered_ordered_and_paged() {
     assert_eq!(ids(&t.get_ok("/jobs?correlation_id=c4").await), [all[4].clone()]);
     assert_eq!(ids(&t.get_ok("/jobs?state=created,running").await), [all[6].clone()]);
     assert_eq!(ids(&t.get_ok("/jobs?queue=q&owner=local").await).len(), 7);
-    assert_eq!(ids(&t.get_ok("/jobs?owner=somebody").await).len(), 0);
+    assert_eq!(ids(&t.get_ok("/jobs?owner=unknown").await).len(), 0);
     assert_eq!(ids(&t.get_ok("/jobs?created_after=2030-01-01T00:00:00Z").await).len(), 7);
     assert_eq!(ids(&t.get_ok("/jobs?created_before=2030-01-01T00:00:00Z").await).len(), 0);
     let known = ids(&t.get_ok("/jobs?limit=1").await)[0].clone();
@@ -104,7 +104,7 @@ async fn a_bulk_action_touches_what_fits() {
     assert_eq!((&part["matched"], &part["changed"]), (&json!(1), &json!(1)));
     let next = &part["next_cursor"];
     let rest = bulk(json!({"action": "cancel", "filter": {}, "limit": 5, "cursor": next})).await;
-    assert_eq!(rest, json!({"matched": 1, "changed": 1}), "the last part says nothing of going on");
+    assert_eq!(rest, json!({"matched": 1, "changed": 1}), "the last part says nothing of continuing");
     for (body, field) in [
         (json!({"action": "cancel", "filter": {}, "limit": 0}), "limit"),
         (json!({"action": "cancel", "filter": {}, "cursor": "x"}), "cursor"),
@@ -123,7 +123,7 @@ async fn a_bulk_action_touches_what_fits() {
     }
 }
 
-/// A page is no more than can be held for many readers at once; it goes on where it ended.
+/// A page is no more than can be held for many readers at once; it continues where it ended.
 #[tokio::test]
 async fn a_page_with_payloads_ends_before_it_is_too_large() {
     let t = Fixture::new().await;

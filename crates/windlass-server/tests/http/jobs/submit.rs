@@ -126,7 +126,7 @@ async fn what_is_not_allowed_is_refused_and_named() {
         (json!({"timeouts": {"execution": 0}}), "timeouts.execution"),
         (json!({"after": ["00000000-0000-4000-8000-000000000000"]}), "after.0"),
         (json!({"after": ["what"]}), "after.0"),
-        (json!({"after_any": ["@nobody"]}), "after_any.0"),
+        (json!({"after_any": ["@unknown"]}), "after_any.0"),
         (json!({"after": "x"}), "after"),
         (json!({"tags": {"k": long}}), "tags.k"),
         (json!({"tags": {"k": 1}}), "tags.k"),

@@ -1,4 +1,4 @@
-//! Which trace the audit records of a request belong to: the client's, or one that the server starts and tells of.
+//! Which trace the audit records of a request belong to: the client's, or one that the server starts and names.
 
 use serde_json::{Value, json};
 
@@ -42,13 +42,13 @@ async fn every_record_of_a_request_has_the_trace_of_its_answer() {
                 None => request,
             };
             let answer = request.send().await;
-            let told = answer.header("traceparent").unwrap_or_default().to_owned();
-            assert_eq!(told.len(), 55, "{path}: {told}");
+            let returned = answer.header("traceparent").unwrap_or_default().to_owned();
+            assert_eq!(returned.len(), 55, "{path}: {returned}");
             if let Some(given) = &given {
-                assert_eq!(told, *given, "{path}");
+                assert_eq!(returned, *given, "{path}");
             }
             for record in &records(&t).await[before..] {
-                assert_eq!(record["trace_id"], told[3..35], "{method} {path}: {record}");
+                assert_eq!(record["trace_id"], returned[3..35], "{method} {path}: {record}");
             }
         }
     }

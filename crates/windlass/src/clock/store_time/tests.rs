@@ -55,10 +55,10 @@ fn a_small_step_is_followed_at_a_bounded_rate() {
     assert_eq!(time.belief(), ClockTrust::Believed);
 }
 
-/// Model: store-time. A jump of more than a minute is not believed, whichever way; store time goes on by monotonic time, and the wall clock
+/// Model: store-time. A jump of more than a minute is not believed, whichever way; store time continues by monotonic time, and the wall clock
 /// is believed again once it is back.
 #[test]
-fn a_jump_is_not_believed_and_time_goes_on() {
+fn a_jump_is_not_believed_and_time_continues() {
     for off in [8 * DAY, 10 * MINUTE, MINUTE + 1, -MINUTE - 1, -10 * MINUTE, -8 * DAY] {
         let mut time = new();
         run(&mut time, 0, 60, 0);
@@ -69,7 +69,7 @@ fn a_jump_is_not_believed_and_time_goes_on() {
     }
 }
 
-/// Model: store-time. A suspended machine or a frozen process has not seen a jump: its monotonic time went on.
+/// Model: store-time. A suspended machine or a frozen process has not seen a jump: its monotonic time continued.
 #[test]
 fn a_long_pause_is_not_a_jump() {
     let mut time = new();
@@ -105,7 +105,7 @@ fn store_time_is_never_before_that_of_another_process() {
     assert!(!time.observe(wall(1_000, 0), at(1_500), false));
     assert_eq!(time.now(), at(1_500));
     assert_eq!(run(&mut time, 1, 2, 0), 2_000, "half as fast until they meet");
-    assert!(time.observe(wall(3_000, 8 * DAY), at(8 * DAY), false), "a jump that somebody else believed");
+    assert!(time.observe(wall(3_000, 8 * DAY), at(8 * DAY), false), "a jump that another node believed");
     assert_eq!((time.now(), time.belief()), (at(8 * DAY), ClockTrust::Believed));
     assert_eq!(run(&mut time, 3, 43, 8 * DAY), 8 * DAY + 43_000);
 }
@@ -127,7 +127,7 @@ fn an_operator_accepts_a_jump() {
 }
 
 /// Model: store-time. At the start there is only the last commit; a wall clock near it is believed, one far from it only if another vouches
-/// for it. Without that, store time goes on from the last commit.
+/// for it. Without that, store time continues from the last commit.
 #[test]
 fn a_start_believes_what_is_near_or_vouched_for() {
     let start =
@@ -150,14 +150,14 @@ fn a_start_believes_what_is_near_or_vouched_for() {
 
 /// Model: store-time. Once there is history, another clock that agrees with a jump does not count.
 #[test]
-fn nobody_vouches_for_a_jump_of_a_running_store() {
+fn a_jump_of_a_running_store_is_not_believed() {
     let mut time = new();
     run(&mut time, 0, 60, 0);
     assert!(!time.observe(wall(61_000, 8 * DAY), Timestamp::MIN, true));
     assert_eq!((time.now(), time.belief()), (at(61_000), ClockTrust::NotBelieved));
 }
 
-/// Model: store-time. A process that joins others goes on from their time, whatever its own wall clock shows.
+/// Model: store-time. A process that joins others continues from their time, whatever its own wall clock shows.
 #[test]
 fn a_process_beside_others_takes_their_time() {
     for off in [-10 * MINUTE, 10 * MINUTE] {
@@ -169,7 +169,7 @@ fn a_process_beside_others_takes_their_time() {
 
 proptest! {
     /// Model: store-time. Whatever the wall clock and other processes do, store time never goes back and stays within its rates, but for
-    /// jumps that somebody else made or that were accepted.
+    /// jumps that another node made or that were accepted.
     #[test]
     fn store_time_never_goes_back_and_keeps_to_its_rates(
         steps in prop::collection::vec((0..5_000_i64, -20 * DAY..20 * DAY, 0..4_u8), 1..200),

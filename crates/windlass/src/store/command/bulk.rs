@@ -79,7 +79,7 @@ pub(crate) struct Round {
 }
 
 /// An id that no job has: a filter for its children matches nothing.
-const NOBODY: [u8; 16] = [0; 16];
+const NO_PARENT: [u8; 16] = [0; 16];
 
 /// Restricts the filter to jobs the caller can see: those of its own tenant.
 pub(crate) fn seen(caller: &Caller, filter: &Filter) -> Filter {
@@ -87,7 +87,7 @@ pub(crate) fn seen(caller: &Caller, filter: &Filter) -> Filter {
     if let Some(tenant) = &caller.tenant {
         // Another tenant's jobs do not exist for this caller: the filter matches nothing.
         if filter.tenant.as_ref().is_some_and(|wanted| wanted != tenant) {
-            filter.parent = Some(JobId::from_bytes(NOBODY));
+            filter.parent = Some(JobId::from_bytes(NO_PARENT));
         }
         filter.tenant = Some(tenant.clone());
     }
@@ -100,7 +100,7 @@ pub(crate) fn narrowed(caller: &Caller, filter: &Filter) -> Filter {
     if caller.role.manages_own_jobs_only() {
         // A filter for another owner's jobs must not select the caller's own.
         if filter.owner.as_ref().is_some_and(|wanted| *wanted != caller.id) {
-            filter.parent = Some(JobId::from_bytes(NOBODY));
+            filter.parent = Some(JobId::from_bytes(NO_PARENT));
         }
         filter.owner = Some(caller.id.clone());
     }

@@ -1,5 +1,5 @@
 //! Child groups: a running job spawns children and parks until the group is decided. The children, the group and
-//! the parking are one commit. A job can also go on beside its children, and park on the group later or never.
+//! the parking are one commit. A job can also continue beside its children, and park on the group later or never.
 
 mod cycle;
 
@@ -33,7 +33,7 @@ pub struct NewGroup {
 /// What else happens in the commit that spawns children.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SpawnOptions {
-    /// Whether the parent goes on beside its children. It can park on the group later.
+    /// Whether the parent continues beside its children. It can park on the group later.
     pub keeps_running: bool,
     /// Conditions that can also wake the parent, before the group is decided.
     pub parks: Vec<Park>,
@@ -192,7 +192,7 @@ pub(super) fn find_groups(
 }
 
 /// A replay requests a group that exists: it parks again on the group and `others`, unless the group is decided or the
-/// job goes on.
+/// job continues.
 fn again(
     tx: &mut WriteTx<'_>,
     caller: &Caller,

@@ -186,7 +186,7 @@ pub(crate) fn claim(
         bytes += handed.iter().map(ClaimedJob::bytes).sum::<usize>();
         jobs.extend(handed);
         if damaged >= limits::CLAIM_JOBS_MAX {
-            // The next claim goes on behind them.
+            // The next claim continues behind them.
             tx.wake();
             break;
         }

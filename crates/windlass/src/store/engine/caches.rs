@@ -1,4 +1,4 @@
-//! What the store may go on believing between two commits of one connection.
+//! What the store may still believe between two commits of one connection.
 
 use std::sync::Arc;
 

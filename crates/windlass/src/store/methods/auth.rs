@@ -283,7 +283,7 @@ impl Store {
     fn write_use(&self, id: KeyId, at: Timestamp) {
         let work = move |tx: &mut WriteTx<'_>| key::note_use(tx, &id, at);
         let deadline = Deadline::after(self.env.timing.request_max);
-        let (task, _nobody_waits) = Command::with_answer(Kind::Ordinary, deadline, work);
+        let (task, _no_caller_waits) = Command::with_answer(Kind::Ordinary, deadline, work);
         self.engine.write(task);
     }
 }

@@ -109,7 +109,7 @@ impl Store {
             return Ok(SchemaChecks::default());
         }
         let turn = self.turn().await?;
-        // It goes on if its caller disconnects, and so does its turn.
+        // It continues if its caller disconnects, and so does its turn.
         let compare = move || {
             let checks = SchemaChecks::before(wanted);
             drop(turn);

@@ -24,7 +24,7 @@ pub struct ConnectionCache {
     /// Why the store must not be served, if so, as of a version of the configuration.
     shut: Option<(u64, Option<String>)>,
     lanes: FxHashSet<Arc<Lane>>,
-    /// When workers were last heard from.
+    /// When workers were last seen.
     pub(in crate::store) liveness: Liveness,
     running: Running,
     pub(in crate::store) usage: UsageCache,

@@ -27,7 +27,7 @@ pub struct ReadTx<'a> {
     pub now: Timestamp,
     /// Cancelled once no caller waits for the answer.
     cancellation: Option<CancellationToken>,
-    /// When workers were last heard from, as far as this transaction has read it.
+    /// When workers were last seen, as far as this transaction has read it.
     liveness: Liveness,
     /// Whether all slots of the workers of a lane are taken, as far as this transaction has counted them.
     pub(in crate::store) full_lanes: FxHashMap<Arc<Lane>, Option<Reason>>,
@@ -90,7 +90,7 @@ impl<'a> ReadTx<'a> {
         Ok(!worker.is_silent(self.now))
     }
 
-    /// The current configuration, including when its workers were last heard from.
+    /// The current configuration, including when its workers were last seen.
     pub(crate) fn config_with_liveness(&mut self) -> EngineResult<Config> {
         let mut config = (*self.config()?).clone();
         self.liveness.read_all(self.db)?;

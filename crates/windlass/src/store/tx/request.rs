@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     UrgentAbout(Vec<JobId>),
     /// Claims up to this many jobs.
     Claim(usize),
-    /// The same again because nothing was heard of for a while: most often there are none.
+    /// The same again because nothing arrived for a while: most often there are none.
     IdleClaim(usize),
     /// Names these jobs, so that the engine can read them ahead.
     About(Vec<JobId>),

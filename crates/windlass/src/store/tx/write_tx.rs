@@ -225,7 +225,7 @@ impl<'a> WriteTx<'a> {
         Ok(())
     }
 
-    /// The jobs with these ids, in this order. One that cannot be read counts as missing: work on others goes on.
+    /// The jobs with these ids, in this order. One that cannot be read counts as missing: work on others continues.
     pub fn find(&mut self, ids: &[JobId]) -> EngineResult<Vec<Option<Seq>>> {
         for id in ids {
             if !self.seqs.contains_key(id)

@@ -35,7 +35,7 @@ impl Default for Graph {
             groups: VerifyReport::new(
                 "children",
                 "open and completed children equal a recount, a live parent has all of them, and a decided group waits for \
-                 nobody",
+                 none",
             ),
             tenants: VerifyReport::new("tenants", "no edge and no parent crosses tenants"),
             blocked: VerifyReport::new(
@@ -129,7 +129,7 @@ impl Graph {
             }
         }
         if job.is_blocked {
-            let finding = set_aside_for_nobody(tx, job)?;
+            let finding = set_aside_for_no_limit(tx, job)?;
             self.blocked.count_defect(finding.map(|text| (say(text), Some(Defect::Blocked(job.seq)))));
         }
         Ok(())
@@ -329,7 +329,7 @@ fn idempotency_key(tx: &mut ReadTx<'_>, facts: &VerifyCounts) -> Result<Option<S
 }
 
 /// Why a blocked job should not be.
-pub(crate) fn set_aside_for_nobody(
+pub(crate) fn set_aside_for_no_limit(
     tx: &mut ReadTx<'_>,
     job: &JobRecord,
 ) -> Result<Option<String>, StoreError> {

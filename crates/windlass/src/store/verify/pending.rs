@@ -25,10 +25,10 @@ pub(super) fn cascades(tx: &mut ReadTx<'_>) -> Result<VerifyReport, StoreError> 
         if let Task::Dependents { job, .. } = &cascade.task {
             let found = tx.db.load(&[*job])?.pop().flatten();
             let live = found.filter(|found| !found.state.is_final());
-            let told = live.map(|live| {
-                format!("dependents are told that job {} has ended: it is {}", live.id, live.state)
+            let early = live.map(|live| {
+                format!("dependents are notified of the end of job {}, which is {}", live.id, live.state)
             });
-            finding = finding.or(told);
+            finding = finding.or(early);
         }
         report.count_finding(finding);
     }

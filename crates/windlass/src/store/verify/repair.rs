@@ -204,7 +204,7 @@ fn advice(code: &str) -> &'static str {
         }
         "backoffs" => "it ends with the next attempt; `windlass jobs show ID` says when that is",
         "checkpoints" => {
-            "only the worker knew what is missing: let the job go on only if its steps may run twice, else cancel it and \
+            "only the worker knew what is missing: let the job continue only if its steps may run twice, else cancel it and \
              redrive it, which begins with the first step"
         }
         "lifetimes" => "this is what maintenance does: run `windlass serve` or a worker on this store",

@@ -133,7 +133,7 @@ async fn a_quick_restart_changes_nothing(on: On) {
     t.verify().await;
 }
 
-/// Model: store-time, leases-and-heartbeats. A frozen process, a suspended machine or a database that is away: nobody ticks for ten minutes.
+/// Model: store-time, leases-and-heartbeats. A frozen process, a suspended machine or a database that is away: maintenance does not run for ten minutes.
 async fn a_store_that_stood_still_ends_no_lease(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;

@@ -23,7 +23,7 @@ on_engines!([Memory, Sqlite, Postgres]
 );
 
 /// Model: store-time, leases-and-heartbeats, lifetime, retention. Eight days ahead for three seconds, ten minutes ahead, ten minutes behind: no job expires, no lease ends,
-/// nothing is pruned, and time goes on.
+/// nothing is pruned, and time continues.
 async fn a_wall_clock_that_jumps_destroys_nothing(on: On) {
     for (off, seconds) in [(8 * DAY_MS, 3), (10 * MINUTE_MS, 60), (-10 * MINUTE_MS, 60)] {
         let t = Node::new(on);
@@ -49,7 +49,7 @@ async fn a_wall_clock_that_jumps_destroys_nothing(on: On) {
         assert_eq!(t.store.prune().await.unwrap(), 0, "{off}");
         let report = t.store.clock();
         assert_eq!((report.is_believed, report.ahead_ms), (false, off));
-        assert_eq!(report.now.since(began), Duration::from_secs(seconds), "time goes on as before");
+        assert_eq!(report.now.since(began), Duration::from_secs(seconds), "time continues as before");
         assert!(report.is_off() && report.doubted_since.is_some());
         assert_eq!(t.job(delayed).await.state, JobState::Scheduled, "{off}: it became due in time");
 
@@ -106,7 +106,7 @@ async fn an_operator_accepts_a_jump_forward_and_no_lease_ends(on: On) {
     t.verify().await;
 }
 
-/// Model: store-time, lifetime. Nobody had the time that was leapt over, neither to run nor to start.
+/// Model: store-time, lifetime. The time that was leapt over was available to no job, neither to run nor to start.
 async fn an_accepted_jump_ends_no_attempt_and_no_time_to_start(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;

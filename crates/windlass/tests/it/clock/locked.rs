@@ -1,4 +1,4 @@
-//! A file that somebody else has locked for 0 to 120 seconds around each kind of commit, with two processes' stores on it. The
+//! A file that another program has locked for 0 to 120 seconds around each kind of commit, with two processes' stores on it. The
 //! length is that of clocks moved by hand; really it lasts until the callers have been answered, or not that long.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn open(address: &str, clocks: &Arc<ManualClocks>, timing: Timing) -> Store {
     Store::open_in(address, env).unwrap()
 }
 
-/// Each node does what time asks for, and hears from the worker.
+/// Each node does what time asks for, and receives calls of the worker.
 async fn breathe(nodes: &[Store], workers: &TestWorkers) {
     for node in nodes {
         while !node.tick().await.is_ok_and(|ticked| !ticked.has_more) {}

@@ -1,4 +1,4 @@
-//! The time of a move is not the silence of the workers, and a move that stood still for a while goes on.
+//! The time of a move is not the silence of the workers, and a move that stood still for a while continues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::move_store::end;
 const AWAY: Duration = Duration::from_secs(120);
 
 on_engines!([Sqlite, Postgres]
-    a_move_that_stood_still_goes_on_and_ends_no_lease,
+    a_move_that_stood_still_continues_and_ends_no_lease,
 );
 
 fn other(on: On) -> On {
@@ -48,7 +48,7 @@ fn begin(from: &Node, to: &str) -> Move {
 }
 
 /// Model: store-time, leases-and-heartbeats. A worker with five jobs cannot report while its store is being moved.
-async fn a_move_that_stood_still_goes_on_and_ends_no_lease(on: On) {
+async fn a_move_that_stood_still_continues_and_ends_no_lease(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;
     t.submit(vec![new_job("email.send"); 5]).await;
@@ -58,7 +58,7 @@ async fn a_move_that_stood_still_goes_on_and_ends_no_lease(on: On) {
     interrupted(&t, &address).await;
     t.clocks.pass(AWAY);
     let moving = begin(&t, &address);
-    moving.run(|_| t.clocks.pass(Duration::from_secs(1))).await.expect("the move goes on");
+    moving.run(|_| t.clocks.pass(Duration::from_secs(1))).await.expect("the move continues");
     moving.close();
 
     let store = open(&address, &t.clocks);

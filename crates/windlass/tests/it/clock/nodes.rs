@@ -1,5 +1,5 @@
 //! Random walks of the clocks of several nodes on one store: the database's clock jumps for all of them, the wall clock of one of
-//! them jumps, one stands still or is started again while the others go on, at random moments, while a worker beats at any of them.
+//! them jumps, one stands still or is started again while the others continue, at random moments, while a worker beats at any of them.
 //! No lease ends, no job expires and nothing is pruned by a reading that is not believed. `WINDLASS_WALK_SEEDS` and
 //! `WINDLASS_WALK_STEPS` make it longer.
 
@@ -120,7 +120,7 @@ impl Walk {
                 self.set_wall(node, off);
             }
             3 => self.set_wall(node, 0),
-            // One of them always goes on.
+            // One of them always continues.
             4 if self.still.iter().filter(|still| **still > 0).count() < NODES - 1 => {
                 self.still[node] = self.dice.random_range(1..20);
                 let steps = self.still[node];
@@ -189,7 +189,7 @@ async fn several_nodes_lose_nothing_whatever_their_clocks_do(on: On) {
 }
 
 /// Model: store-time, leases-and-heartbeats. A step of less than a minute is believed. A node that is started then begins there, and takes the others along at
-/// once; what they have not heard meanwhile is not silence.
+/// once; what they did not receive meanwhile is not silence.
 async fn a_node_that_is_started_after_a_small_step_of_the_clock_ends_no_lease(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;

@@ -57,9 +57,9 @@ async fn two_processes_whose_clocks_differ(by: &str) {
     // Twice: what one process left behind is what the next one begins with.
     for _ in 0..2 {
         let mut other = SkewedProcess::start(by, "clock::processes::child", (ADDRESS, &address));
-        assert_eq!(other.hear().await, "false", "{by}: it is not alone, and its clock is wrong");
+        assert_eq!(other.read_line().await, "false", "{by}: it is not alone, and its clock is wrong");
         for _ in 0..3 {
-            assert_eq!(other.hear().await, "rounds");
+            assert_eq!(other.read_line().await, "rounds");
             let beats = held.iter().map(|held| HeartbeatItem::new(held.job.id, held.job.fence)).collect();
             let reply = store.heartbeat(&me, worker, beats).await.unwrap();
             assert!(

@@ -18,7 +18,7 @@ on_engines!([Sqlite, Postgres]
 on_engines!([Sqlite] lifetimes_and_pruning_wait_after_a_start_with_a_jump);
 
 on_engines!([Postgres]
-    a_start_with_a_database_clock_that_nobody_vouches_for_is_not_believed,
+    a_start_with_an_unconfirmed_database_clock_is_not_believed,
     one_node_that_starts_with_a_wrong_clock_does_not_change_the_others,
     lifetimes_end_at_once_when_two_clocks_agree,
 );
@@ -126,7 +126,7 @@ async fn a_wrong_clock_at_the_start_of_a_machine_that_is_set_right_loses_nothing
 }
 
 /// Model: store-time
-async fn a_start_with_a_database_clock_that_nobody_vouches_for_is_not_believed(on: On) {
+async fn a_start_with_an_unconfirmed_database_clock_is_not_believed(on: On) {
     let t = Node::new(on);
     t.submit(vec![new_job("email.send"); 5]).await;
     let before = t.store.clock().now;

@@ -16,12 +16,12 @@ use windlass::store::{Environment, NewGroup, Redrive, Store, StoreOptions};
 
 use crate::fixture::{Fixture, On, lease_ref, new_job};
 
-/// The store's file, for somebody else.
+/// The store's file, for another program.
 fn file_of(t: &Fixture) -> Connection {
     Connection::open(t.address.strip_prefix("sqlite:").expect("the engine has a file")).unwrap()
 }
 
-/// The store after somebody edited its file while it was closed.
+/// The store after its file was edited while it was closed.
 async fn edited(t: &Fixture, edit: impl FnOnce(&Connection)) -> Store {
     t.store.close();
     edit(&file_of(t));
@@ -81,7 +81,7 @@ fn seq_of(file: &Connection, id: JobId) -> i64 {
 }
 
 #[tokio::test]
-async fn a_file_that_nobody_edited_is_sound() {
+async fn an_unedited_file_is_sound() {
     let t = Fixture::new(On::Sqlite);
     for state in JobState::ALL {
         t.placed(state).await;
@@ -249,7 +249,7 @@ async fn a_checkpoint_that_is_missing_is_found() {
 async fn a_changed_byte_is_never_served() {
     let edits = [
         "UPDATE jobs SET payload = CAST('{\"to\":\"a@b.d\"}' AS BLOB)",
-        "UPDATE jobs SET owner = 'somebody'",
+        "UPDATE jobs SET owner = 'mallory'",
         "UPDATE hot SET record = CAST(substr(record, 1, 5) || x'07' || substr(record, 7) AS BLOB)",
         "UPDATE hot SET lane = lane + 1",
     ];

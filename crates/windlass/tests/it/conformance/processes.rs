@@ -37,7 +37,7 @@ async fn any_number_of_attempts_is_kept_and_shown() {
 
 /// Model: audit-trail, wake-ups. What another process keeps arrives too.
 #[tokio::test]
-async fn a_feed_hears_of_other_processes() {
+async fn a_feed_has_events_of_other_processes() {
     let t = Fixture::new(On::Sqlite);
     let other = Store::open(&t.address, StoreOptions::default()).unwrap();
     let mut feed = t.store.events(&t.me, 0);
@@ -46,8 +46,8 @@ async fn a_feed_hears_of_other_processes() {
         let job =
             other.submit(&me, vec![new_job("email.send")], SubmitOptions::default()).await.unwrap().remove(0);
         other.act(&me, job.job.id, ActionRequest::Cancel { reason: None }).await.unwrap();
-        let heard = tokio::time::timeout(Duration::from_secs(20), feed.next()).await;
-        assert_eq!(heard.expect("is heard").unwrap().seq, expected);
+        let received = tokio::time::timeout(Duration::from_secs(20), feed.next()).await;
+        assert_eq!(received.expect("it arrives").unwrap().seq, expected);
     }
     other.close();
     t.store.close();

@@ -1,4 +1,4 @@
-//! The conformance suite on three nodes that share one PostgreSQL, each of which is asked in turns: what one was told, the next one is
+//! The conformance suite on three nodes that share one PostgreSQL, each of which is asked in turns: what one was given, the next one is
 //! asked about. Of the suite, what nodes could see differently: order, limits, fences, leases, keys, pauses and feeds. The other
 //! tests hold as well, but for what each node counts or shows by itself: the current minute of statistics, and with it
 //! alerts; when a key was last used; live events that are not kept; whose turn it is where too many jobs age.

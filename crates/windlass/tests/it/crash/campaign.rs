@@ -19,47 +19,47 @@ pub(super) struct Campaign {
     inputs: Vec<ChildStdin>,
     /// What the system calls the processes.
     pub(super) pids: Vec<u32>,
-    heard: Receiver<String>,
-    hearing: Vec<JoinHandle<()>>,
+    lines_read: Receiver<String>,
+    reading: Vec<JoinHandle<()>>,
     /// All that they said so far.
     lines: Vec<String>,
 }
 
 impl Campaign {
     pub(super) fn start(address: &str, seed: u64) -> Campaign {
-        let (said, heard) = sync_channel(LINES_MAX);
-        let (mut inputs, mut pids, mut hearing) = (Vec::new(), Vec::new(), Vec::new());
+        let (said, lines_read) = sync_channel(LINES_MAX);
+        let (mut inputs, mut pids, mut reading) = (Vec::new(), Vec::new(), Vec::new());
         for (role, name) in [(Role::Web, "web"), (Role::Worker, "worker"), (Role::Mixed, "mixed")] {
             let task = Task { role, address: address.to_owned(), seed, now: None, name: name.to_owned() };
             let (mut process, said) = (Process::start(&task), said.clone());
             inputs.push(process.take_input());
             pids.push(process.id());
-            hearing.push(thread::spawn(move || {
-                while let Some(line) = process.hear() {
+            reading.push(thread::spawn(move || {
+                while let Some(line) = process.read_line() {
                     said.send(line).expect("the test listens to the end");
                 }
             }));
         }
-        Campaign { inputs, pids, heard, hearing, lines: Vec::new() }
+        Campaign { inputs, pids, lines_read, reading, lines: Vec::new() }
     }
 
     /// Waits until they have said so many more lines.
-    pub(super) fn hear(&mut self, more: usize) {
+    pub(super) fn read_lines(&mut self, more: usize) {
         for _ in 0..more {
-            self.lines.push(self.heard.recv().expect("they go on"));
+            self.lines.push(self.lines_read.recv().expect("they continue"));
         }
     }
 
     /// Dismisses them; no caller received an error. Returns all output lines.
     pub(super) fn end(mut self) -> Vec<String> {
         drop(self.inputs);
-        self.lines.extend(self.heard);
-        for thread in self.hearing {
+        self.lines.extend(self.lines_read);
+        for thread in self.reading {
             thread.join().unwrap();
         }
         let is_error = |line: &&String| line.starts_with("error") || line.starts_with("refused");
         let errors: Vec<_> = self.lines.iter().filter(is_error).collect();
-        assert!(errors.is_empty(), "a caller heard of it: {errors:?}");
+        assert!(errors.is_empty(), "a caller noticed it: {errors:?}");
         self.lines
     }
 }

@@ -17,7 +17,7 @@ use super::load::{Laborer, Submitter, new_job, store_error};
 use super::powerloss;
 use super::process::{Role, Task, say};
 
-/// The queue of jobs that nobody but a waiting parent claims.
+/// The queue of jobs that only a waiting parent claims.
 pub(super) const WAKE: &str = "wake";
 
 /// How often a child tries again after the store has stopped.
@@ -106,7 +106,7 @@ async fn serve(task: &Task, store: Store, words: mpsc::Receiver<String>) {
     obey(task, &store, words, tasks).await;
 }
 
-/// Lets time act now and then: leases end, and cascades go on.
+/// Lets time act now and then: leases end, and cascades continue.
 async fn keep(store: Store) {
     let mut rounds = tokio::time::interval(Duration::from_millis(100));
     loop {
@@ -134,7 +134,7 @@ async fn work_for_ever(mut laborer: Laborer) {
     }
 }
 
-/// Until told to be quiet it only listens; then it submits a job for each further word.
+/// Until asked to be quiet it only listens; then it submits a job for each further word.
 async fn obey(
     task: &Task,
     store: &Store,

@@ -68,12 +68,12 @@ async fn another_process_after_the_locks_were_deleted_destroys_nothing() {
     let name = "load".to_owned();
     let task = Task { role: Role::Mixed, address: address.clone(), seed: 37, now: Some(START), name };
     let mut process = Process::start(&task);
-    let lines: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+    let lines: Vec<String> = std::iter::from_fn(|| process.read_line()).take(60).collect();
     assert_eq!(lines.len(), 60, "the other process works");
     ledger.take(&lines);
     assert!(is_stopped(&submit(&store, "after").await), "the server takes nothing more");
     store.close();
-    let more: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+    let more: Vec<String> = std::iter::from_fn(|| process.read_line()).take(60).collect();
     process.kill();
     ledger.take(&more);
     ledger.take(&process.hear_all());
@@ -83,7 +83,7 @@ async fn another_process_after_the_locks_were_deleted_destroys_nothing() {
     store.close();
 }
 
-/// Model: at-least-once. A restart after somebody deleted the database must not begin an empty store and delete what is left of the old one.
+/// Model: at-least-once. A restart after the database was deleted must not begin an empty store and delete what is left of the old one.
 #[tokio::test]
 async fn a_database_that_is_missing_beside_its_other_files_is_refused() {
     for is_closed in [true, false] {
@@ -98,7 +98,7 @@ async fn a_database_that_is_missing_beside_its_other_files_is_refused() {
             let name = "load".to_owned();
             let task = Task { role: Role::Mixed, address: address.clone(), seed: 36, now: Some(START), name };
             let mut process = Process::start(&task);
-            let _acknowledged: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+            let _acknowledged: Vec<String> = std::iter::from_fn(|| process.read_line()).take(60).collect();
             process.kill();
         }
         fs::rename(&path, folder.path().join("moved")).unwrap();
@@ -161,7 +161,7 @@ async fn a_backup_taken_under_load_opens_in_another_place() {
     let mut ledger = Ledger::default();
     let mut copies = Vec::new();
     for number in 0..5 {
-        let lines: Vec<String> = std::iter::from_fn(|| process.hear()).take(60).collect();
+        let lines: Vec<String> = std::iter::from_fn(|| process.read_line()).take(60).collect();
         ledger.take(&lines);
         let engine = SqliteEngine::open(&folder.path().join("jobs.db"), env()).unwrap();
         let copy = folder.path().join(format!("copy{number}"));

@@ -1,5 +1,5 @@
 //! Processes that are stopped (SIGSTOP) at random moments, one or two of them at once, for shorter and longer than a lease lasts or
-//! a database server lets a transaction stand idle, and go on afterwards as if nothing had happened. The others go on meanwhile,
+//! a database server lets a transaction stand idle, and continue afterwards as if nothing had happened. The others continue meanwhile,
 //! and nothing is lost or done twice.
 
 use std::hint::spin_loop;
@@ -57,7 +57,7 @@ async fn a_process_that_is_frozen_again_and_again_does_not_stop_the_others_for_l
     let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
     tokio::spawn(connection);
     let mut campaign = Campaign::start(&address, SEED);
-    campaign.hear(LINES_BETWEEN_MAX);
+    campaign.read_lines(LINES_BETWEEN_MAX);
     let is_over = Arc::new(AtomicBool::new(false));
     let watching = tokio::spawn({
         let (is_over, sql) = (is_over.clone(), IDLE_TURN.replace("SCHEMA", schema));
@@ -75,7 +75,7 @@ async fn a_process_that_is_frozen_again_and_again_does_not_stop_the_others_for_l
         // This is the fault itself; nothing is waited for.
         thread::sleep(FROZEN_LONG);
         signal("-CONT", frozen);
-        campaign.hear(LINES_BETWEEN_MAX / 4);
+        campaign.read_lines(LINES_BETWEEN_MAX / 4);
     }
     is_over.store(true, Ordering::SeqCst);
     let longest = watching.await.unwrap();
@@ -96,9 +96,9 @@ async fn freeze_again_and_again(address: &str) {
     let mut dice = StdRng::seed_from_u64(seed);
     let mut campaign = Campaign::start(address, seed);
     // All of them are in the middle of things.
-    campaign.hear(LINES_BETWEEN_MAX);
+    campaign.read_lines(LINES_BETWEEN_MAX);
     for _ in 0..freezes {
-        campaign.hear(dice.random_range(0..LINES_BETWEEN_MAX));
+        campaign.read_lines(dice.random_range(0..LINES_BETWEEN_MAX));
         for _ in 0..dice.random_range(0..200_000) {
             spin_loop();
         }
@@ -114,7 +114,7 @@ async fn freeze_again_and_again(address: &str) {
             signal("-CONT", *pid);
         }
     }
-    campaign.hear(LINES_BETWEEN_MAX);
+    campaign.read_lines(LINES_BETWEEN_MAX);
     check(address, &campaign.end()).await;
 }
 

@@ -77,11 +77,11 @@ async fn kill_again_and_again(address: &str, cycles: i64) {
     store.close();
 }
 
-/// Kills the process after a random number of lines and a random number of turns; says all that was heard.
+/// Kills the process after a random number of lines and a random number of turns; returns all lines that were read.
 fn run_and_kill(task: &Task, rng: &mut StdRng) -> Vec<String> {
     let mut process = Process::start(task);
     let wanted = if rng.random_ratio(1, 8) { rng.random_range(0..4) } else { rng.random_range(4..160) };
-    let mut lines: Vec<String> = std::iter::from_fn(|| process.hear()).take(wanted).collect();
+    let mut lines: Vec<String> = std::iter::from_fn(|| process.read_line()).take(wanted).collect();
     for _ in 0..rng.random_range(0..200_000) {
         spin_loop();
     }

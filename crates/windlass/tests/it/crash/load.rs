@@ -47,7 +47,7 @@ pub(super) fn new_job(tag: &str) -> NewJob {
     job
 }
 
-/// Somebody who submits.
+/// A caller that submits.
 pub(super) struct Submitter {
     store: Store,
     rng: StdRng,
@@ -106,7 +106,7 @@ fn batch(tag: &str) -> Vec<NewJob> {
     jobs
 }
 
-/// Somebody who works.
+/// A caller that works.
 pub(super) struct Laborer {
     store: Store,
     rng: StdRng,
@@ -140,7 +140,7 @@ impl Laborer {
         self.finish(reports).await
     }
 
-    /// Runs a job; without an outcome it stays with this worker for ever, or its children have taken over.
+    /// Runs a job; without an outcome it stays with this worker forever, or its children have taken over.
     async fn run(&mut self, claimed: &ClaimedJob) -> Result<Option<(Outcome, &'static str)>, WorkError> {
         let job = &claimed.job;
         if self.rng.random_ratio(1, 4) {

@@ -1,4 +1,4 @@
-//! Child processes: started with a task, heard through a pipe, killed without warning. A child whose parent is gone ends
+//! Child processes: started with a task, read through a pipe, killed without warning. A child whose parent is gone ends
 //! by itself, since its input does.
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,11 +13,11 @@ const VARIABLE: &str = "WINDLASS_CRASH_CHILD";
 pub(super) enum Role {
     /// Submits and works, in several tasks at once.
     Mixed,
-    /// Only submits; told to be quiet, it submits one job for each word it is sent.
+    /// Only submits; asked to be quiet, it submits one job for each word it is sent.
     Web,
     /// Only works.
     Worker,
-    /// One thing after the other; goes on trying for a while after the store has stopped.
+    /// One thing after the other; continues trying for a while after the store has stopped.
     Serial,
     /// Opens the store and says so.
     Open,
@@ -79,7 +79,7 @@ impl Process {
     }
 
     /// The next thing that the child says; none when it is gone. Half a line was never said.
-    pub(super) fn hear(&mut self) -> Option<String> {
+    pub(super) fn read_line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
             self.output.read_line(&mut line).expect("the child writes text");
@@ -93,7 +93,7 @@ impl Process {
 
     /// Everything that it says until it is gone.
     pub(super) fn hear_all(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.hear()).collect()
+        std::iter::from_fn(|| self.read_line()).collect()
     }
 
     /// Sends it a word.
@@ -102,7 +102,7 @@ impl Process {
         writeln!(input, "{word}").expect("the child is still listening");
     }
 
-    /// Kills it (SIGKILL) without waiting; what it has said by then can still be heard.
+    /// Kills it (SIGKILL) without waiting; what it has said by then can still be read.
     pub(super) fn kill(&mut self) {
         self.child.kill().expect("the child can be killed");
     }
@@ -136,7 +136,7 @@ pub(super) fn say(line: &str) {
         return;
     }
     let mut output = std::io::stdout().lock();
-    // The parent may be gone; then nobody hears this and the process is about to end.
+    // The parent may be gone; then this is not read, and the process is about to end.
     let _ = output.write_all(format!("@{line}\n").as_bytes());
     let _ = output.flush();
 }

@@ -1,4 +1,4 @@
-//! Several processes on one file: they submit and work side by side, one is killed and replaced, and nobody hears of the
+//! Several processes on one file: they submit and work side by side, one is killed and replaced, and no other process is disturbed by the
 //! others' locks.
 
 use std::thread;
@@ -40,7 +40,7 @@ async fn processes_that_share_a_file_lose_nothing_and_do_nothing_twice() {
                 let mut process = start(address, role, seed, name);
                 // The one that is killed is in the middle of things by then.
                 let mut lines: Vec<String> = if kills {
-                    std::iter::from_fn(|| process.hear()).take(400).collect()
+                    std::iter::from_fn(|| process.read_line()).take(400).collect()
                 } else {
                     Vec::new()
                 };
@@ -72,7 +72,7 @@ async fn processes_that_share_a_file_lose_nothing_and_do_nothing_twice() {
     });
     let errors: Vec<_> =
         lines.iter().filter(|line| line.starts_with("error") || line.starts_with("refused")).collect();
-    assert!(errors.is_empty(), "a caller heard of another process: {errors:?}");
+    assert!(errors.is_empty(), "a caller noticed another process: {errors:?}");
     let mut ledger = Ledger::default();
     ledger.take(&lines);
     ledger.take(&acked_by_parent);
@@ -114,9 +114,9 @@ async fn a_waiting_claim_is_woken_by_another_process() {
     let address = address(folder.path());
     let store = Store::open(&address, StoreOptions::default()).unwrap();
     let mut web = start(&address, Role::Web, SEED, "web");
-    while web.hear().is_some_and(|line| line != "opened") {}
+    while web.read_line().is_some_and(|line| line != "opened") {}
     web.say("quiet");
-    while web.hear().is_some_and(|line| line != "quiet") {}
+    while web.read_line().is_some_and(|line| line != "quiet") {}
 
     let me = Caller::local();
     let queues = vec![QueueName::new(WAKE).unwrap()];
@@ -131,7 +131,7 @@ async fn a_waiting_claim_is_woken_by_another_process() {
         // Let the claim find nothing first. Whenever the job comes, it is there before the next look without a wake-up.
         tokio::time::sleep(Duration::from_millis(20 + 7 * round)).await;
         web.say("submit");
-        assert_eq!(web.hear().as_deref(), Some("woken"));
+        assert_eq!(web.read_line().as_deref(), Some("woken"));
         let acknowledged = Instant::now();
         let (answer, claimed) = claim.await.unwrap();
         assert_eq!(answer.jobs.len(), 1, "the claim found nothing");

@@ -12,7 +12,7 @@ const LINES_BETWEEN: usize = 100;
 
 /// Model: at-least-once, one-lease-at-a-time
 #[tokio::test]
-async fn a_database_server_killed_at_any_moment_loses_nothing_and_fails_nobody() {
+async fn a_database_server_killed_at_any_moment_loses_nothing_and_fails_no_call() {
     let wanted = std::env::var("WINDLASS_CRASH_RESTARTS").ok().and_then(|value| value.parse().ok());
     let kills = wanted.unwrap_or(KILLS);
     println!("seed {SEED:#x}, {kills} kills");
@@ -20,13 +20,13 @@ async fn a_database_server_killed_at_any_moment_loses_nothing_and_fails_nobody()
     let address = schema_at(&cluster.address());
     let mut campaign = Campaign::start(&address, SEED);
     for round in 0..kills {
-        campaign.hear(LINES_BETWEEN);
+        campaign.read_lines(LINES_BETWEEN);
         if round % 2 == 0 {
             cluster.kill_postmaster();
         } else {
             cluster.kill_backend();
         }
     }
-    campaign.hear(LINES_BETWEEN);
+    campaign.read_lines(LINES_BETWEEN);
     check(&address, &campaign.end()).await;
 }

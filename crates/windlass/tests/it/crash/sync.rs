@@ -38,7 +38,7 @@ fn run_with(fault: &str, folder: &TempDir, role: Role, seed: u64) -> Vec<String>
     // Not with its faster `--seccomp-bpf`, which never sends the signal.
     let strace = ["strace", "-f", "-qqq", "-o", "/dev/null", "-e", &trace, "-e", &inject, "--"];
     let mut process = Process::start_under(&strace, &task);
-    let lines: Vec<String> = std::iter::from_fn(|| process.hear()).take(LINES_MAX).collect();
+    let lines: Vec<String> = std::iter::from_fn(|| process.read_line()).take(LINES_MAX).collect();
     assert!(lines.len() < LINES_MAX, "{fault}: it did not come to that");
     let status = process.end();
     // A child that was traced has said at least that it began; without that, the tracing itself failed.
@@ -64,14 +64,14 @@ async fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     println!("seed {SEED:#x}");
     let (_lender, new_folder) = folders();
     let mut acks_before = Vec::new();
-    // Once, as a disk does that has dropped the pages and reports success from then on; and for ever.
+    // Once, as a disk does that has dropped the pages and reports success from then on; and forever.
     for (nth, times) in [(2, "+"), (5, ""), (5, "+"), (12, ""), (30, ""), (31, "+")] {
         let context = format!("sync {nth}{times} fails");
         let folder = new_folder();
         let fault = format!("fsync,fdatasync:error=EIO:when={nth}{times}");
         let lines = run_with(&fault, &folder, Role::Serial, SEED + nth);
         let failed = lines.iter().position(|line| line.starts_with("stopped") || line.starts_with("refused"));
-        let failed = failed.unwrap_or_else(|| panic!("{context}: the store went on: {lines:?}"));
+        let failed = failed.unwrap_or_else(|| panic!("{context}: the store continued: {lines:?}"));
         let late: Vec<_> = lines[failed..].iter().filter(|line| Ack::parse(line).is_some()).collect();
         assert!(late.is_empty(), "{context}: acknowledged afterwards: {late:?}");
         let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("error")).collect();

@@ -27,7 +27,7 @@ async fn moved(from: &str, to: &str) -> Result<MoveReport, MoveError> {
     super::moved(from, to, Arc::new(SystemClock::new()), 3).await
 }
 
-/// A store that nobody has open, with some jobs in it.
+/// A store that no process has open, with some jobs in it.
 async fn filled(on: On) -> (Option<tempfile::TempDir>, String) {
     let (files, address) = on.address();
     let store = open(&address);
@@ -52,7 +52,7 @@ async fn after_a_move_only_the_target_is_served() {
 }
 
 #[tokio::test]
-async fn a_store_that_somebody_has_open_is_not_moved() {
+async fn a_store_that_another_process_has_open_is_not_moved() {
     for on in [On::Sqlite, On::Postgres] {
         let ((_files, from), (_more, to)) = (filled(on).await, On::Sqlite.address());
         let server = open(&from);
@@ -64,7 +64,10 @@ async fn a_store_that_somebody_has_open_is_not_moved() {
             outcome = Move::open(&end(&from), &end(&to), &options(Arc::new(SystemClock::new()), 3));
         }
         assert_eq!(outcome.err(), Some(MoveError::InUse(from.clone())));
-        server.submit(&Caller::local(), vec![new_job("a")], SubmitOptions::default()).await.expect("goes on");
+        server
+            .submit(&Caller::local(), vec![new_job("a")], SubmitOptions::default())
+            .await
+            .expect("continues");
         server.close();
     }
 }
@@ -153,7 +156,7 @@ async fn a_store_goes_to_one_place_only() {
     moved(&from, &to).await.unwrap();
     let refused = moved(&from, &third).await;
     assert_eq!(refused, Err(MoveError::AlreadyMoved { from, to: to.clone() }));
-    // It goes on from there, though.
+    // It continues from there, though.
     moved(&to, &third).await.unwrap();
     open(&third).close();
     let nowhere = end("http://127.0.0.1:7788");

@@ -1,4 +1,4 @@
-//! A move that is killed: run again it goes on, and in the end everything is there as if nothing had happened.
+//! A move that is killed: run again it continues, and in the end everything is there as if nothing had happened.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ async fn child() {
     let moving = Move::open(&end(from), &end(to), &options).expect("both ends can be opened");
     let progress = |_| {
         let mut output = std::io::stdout().lock();
-        // Nobody may be listening any more.
+        // The reader may be gone.
         let _ = output.write_all(b"@\n").and_then(|()| output.flush());
     };
     moving.run(progress).await.expect("the move ends");
@@ -50,7 +50,7 @@ fn run_and_kill(from: &str, to: &str, after: usize) -> bool {
     false
 }
 
-/// What a move comes to that nobody disturbs.
+/// The result of an undisturbed move.
 async fn undisturbed(from: &str) -> MoveReport {
     let folder = tempfile::tempdir().unwrap();
     let copy = format!("sqlite:{}", folder.path().join("copy.db").display());

@@ -1,4 +1,4 @@
-//! A store with some of everything in it, moved to and fro: every question is answered as before, and everybody goes on.
+//! A store with some of everything in it, moved to and fro: every question is answered as before, and every worker continues.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ async fn answers(address: &str) -> Vec<String> {
     answers
 }
 
-/// Model: counters-and-fences, idempotency-key, sleeps-and-signals, audit-chain, one-lease-at-a-time. Everything goes on where it was.
+/// Model: counters-and-fences, idempotency-key, sleeps-and-signals, audit-chain, one-lease-at-a-time. Everything continues where it was.
 #[tokio::test]
 async fn a_rich_store_answers_as_before_wherever_it_was_moved() {
     let ((_one, first), (_, second), (_other, third)) =
@@ -233,10 +233,10 @@ async fn a_rich_store_answers_as_before_wherever_it_was_moved() {
     let back = moved(&second, &third, Arc::new(SystemClock::new()), 1_000).await.unwrap();
     assert_eq!(there.parts, back.parts);
     assert_eq!(before, answers(&third).await);
-    go_on(&third, known).await;
+    continue_run(&third, known).await;
 }
 
-async fn go_on(address: &str, known: Known) {
+async fn continue_run(address: &str, known: Known) {
     let (store, me) = (open(address), Caller::local());
     assert!(store.authenticate(&known.secret).await.unwrap().is_some(), "keys are still valid");
     let again = NewJob { idempotency_key: Some("order 17 ✓".into()), ..new_job("first") };

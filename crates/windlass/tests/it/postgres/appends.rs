@@ -1,4 +1,4 @@
-//! Submissions that are stored without the store's lock: they wait for nobody, and everybody sees them.
+//! Submissions that are stored without the store's lock: they wait for no other node, and every node sees them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn a_submission_waits_for_no_turn() {
     next = warm_up(&nodes[1], &client, &schema, next).await;
     hold(&client, &schema, true).await;
     for node in nodes.iter().cycle().take(10) {
-        tokio::time::timeout(LONG, submit(node, next)).await.expect("it waits for nobody");
+        tokio::time::timeout(LONG, submit(node, next)).await.expect("it waits for no other node");
         next += 1;
     }
     assert!(left(&client, &schema).await >= 10);
@@ -128,7 +128,7 @@ async fn an_appended_job_wakes_the_claims_of_other_nodes() {
     [here, there].iter().for_each(Store::close);
 }
 
-/// Model: atomic-changes. An append that nobody answered for is looked up, and done again only if it did not happen.
+/// Model: atomic-changes. An append without an answer is looked up, and done again only if it did not happen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_whose_answer_is_lost_is_made_once() {
     let cluster = Cluster::start(&["-c fsync=off"]);
@@ -158,7 +158,7 @@ async fn an_append_whose_answer_is_lost_is_made_once() {
     [node, other].iter().for_each(Store::close);
 }
 
-/// Model: atomic-changes. An append that the server hears of only after a node has tried to do it again without effect: its jobs are there once,
+/// Model: atomic-changes. An append that reaches the server only after a node has tried to do it again without effect: its jobs are there once,
 /// and the caller is not given the ids of others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_that_is_made_after_an_attempt_to_repeat_it_is_not_answered_with_other_ids() {
@@ -274,9 +274,9 @@ async fn a_change_of_an_appended_job_is_answered_as_it_is_stored() {
     [here, there].iter().for_each(Store::close);
 }
 
-/// What cannot be read is kept aside, and found; everything else goes on.
+/// What cannot be read is kept aside, and found; everything else continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_append_stops_nobody() {
+async fn a_damaged_append_stops_no_other() {
     let address = new_schema();
     let store = open(&address);
     let (client, schema) = stranger(&address).await;

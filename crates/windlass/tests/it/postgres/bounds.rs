@@ -89,7 +89,7 @@ async fn twenty_thousand_lanes_are_not_asked_for_one_by_one() {
     }
     // Another node knows no lane yet.
     let other = open(&address);
-    let worker = other.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let worker = other.register(&me, NewWorker::default()).await.expect("any caller may register").id;
     for round in 0..3 {
         let before = proxy.statements();
         let request = ClaimRequest::new(worker, 1);
@@ -118,7 +118,7 @@ async fn a_claim_asks_once_for_all_priorities_that_age() {
         ..numbered(number)
     };
     submit_all(&store, (0..40 * 60).map(job).collect()).await;
-    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let worker = store.register(&me, NewWorker::default()).await.expect("any caller may register").id;
     for round in 0..3 {
         let before = proxy.statements();
         let request = ClaimRequest::new(worker, 10);
@@ -143,7 +143,7 @@ async fn a_claim_of_hundreds_asks_as_little_as_one_of_a_few() {
         ..numbered(number)
     };
     submit_all(&store, (0..4_000).map(job).collect()).await;
-    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let worker = store.register(&me, NewWorker::default()).await.expect("any caller may register").id;
     let mut costs = Vec::new();
     for limit in [20, 20, 20, 500, 500, 500] {
         let before = proxy.statements();
@@ -201,7 +201,7 @@ async fn the_results_of_many_jobs_take_as_many_statements_as_those_of_few() {
     let store = open(&address);
     let me = Caller::local();
     let jobs = submit_all(&store, (0..400).map(numbered).collect()).await;
-    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let worker = store.register(&me, NewWorker::default()).await.expect("any caller may register").id;
     let claimed = store.claim(&me, &ClaimRequest::new(worker, 400), Duration::ZERO).await.expect("is known");
     let done = |claimed: &ClaimedJob| {
         let outcome = Outcome::Completed { result: Some(b"1".to_vec()) };
@@ -235,7 +235,7 @@ async fn a_heartbeat_makes_no_node_read_the_configuration_again() {
     let (store, other) = (node(&address, &clock, 1), node(&address, &clock, 2));
     let me = Caller::local();
     let job = submit_all(&store, vec![numbered(0)]).await[0];
-    let worker = store.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let worker = store.register(&me, NewWorker::default()).await.expect("any caller may register").id;
     let look = async || {
         other.get(&me, job).await.unwrap().expect("the job is there");
     };

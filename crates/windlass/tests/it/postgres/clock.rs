@@ -56,7 +56,7 @@ impl Fleet {
     }
 
     /// Keeps the store on both nodes for some time, and until `is_enough`; every lease is held all along.
-    async fn go_on(&self, time: Duration, mut is_enough: impl FnMut(&Fleet) -> bool) {
+    async fn continue_run(&self, time: Duration, mut is_enough: impl FnMut(&Fleet) -> bool) {
         let began = Instant::now();
         let mut rounds = interval(Duration::from_millis(200));
         rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -104,14 +104,14 @@ fn clocked(options: &[&str]) -> (Cluster, PathBuf) {
     (cluster, file)
 }
 
-/// A job that is due in a second becomes due, by a clock that goes on.
-async fn time_goes_on(fleet: &Fleet) {
+/// A job that is due in a second becomes due, by a clock that continues.
+async fn time_continues(fleet: &Fleet) {
     let mut job = numbered(1_000);
     job.delay = Some(Duration::from_secs(1));
     let id = fleet.submit(vec![job]).await[0];
     let began = Instant::now();
     loop {
-        fleet.go_on(Duration::from_millis(200), |_| true).await;
+        fleet.continue_run(Duration::from_millis(200), |_| true).await;
         let found = fleet.nodes[1].get(&Caller::local(), id).await.unwrap().expect("the job is there");
         if found.job.state == JobState::Scheduled {
             return;
@@ -124,12 +124,12 @@ async fn jump(fleet: &Fleet, clock: &Path, seconds: i64, time: Duration) {
     let before = fleet.nodes[0].clock().now;
     let began = Instant::now();
     faketime::set(clock, seconds);
-    fleet.go_on(time, |fleet| fleet.are_believing(false)).await;
+    fleet.continue_run(time, |fleet| fleet.are_believing(false)).await;
     let (moved, passed) = (fleet.nodes[0].clock().now.since(before), began.elapsed());
     assert!(moved <= passed * 2 + Duration::from_secs(1), "{seconds}: {moved:?} in {passed:?}");
-    time_goes_on(fleet).await;
+    time_continues(fleet).await;
     faketime::set(clock, 0);
-    fleet.go_on(Duration::ZERO, |fleet| fleet.are_believing(true)).await;
+    fleet.continue_run(Duration::ZERO, |fleet| fleet.are_believing(true)).await;
     fleet.assert_whole().await;
 }
 
@@ -152,20 +152,20 @@ async fn a_node_started_on_a_database_with_a_wrong_clock_does_not_believe_it_unt
     let address = schema_at(&cluster.address());
     let mut fleet = Fleet::start(&address).await;
     faketime::set(&clock, 10 * MINUTE);
-    fleet.go_on(Duration::ZERO, |fleet| fleet.are_believing(false)).await;
+    fleet.continue_run(Duration::ZERO, |fleet| fleet.are_believing(false)).await;
     fleet.nodes[1].close();
     fleet.nodes[1] = open(&address);
     assert!(!fleet.nodes[1].clock().is_believed, "its own clock says otherwise");
-    fleet.go_on(Duration::from_secs(1), |fleet| fleet.are_believing(false)).await;
+    fleet.continue_run(Duration::from_secs(1), |fleet| fleet.are_believing(false)).await;
     let before = fleet.nodes[0].clock().now;
     let accepted = fleet.nodes[1].accept_clock(&Caller::local()).await.unwrap();
     assert!(accepted.is_believed && accepted.now.since(before) >= Duration::from_secs(590), "{accepted:?}");
-    fleet.go_on(Duration::from_secs(2), |fleet| fleet.are_believing(true)).await;
+    fleet.continue_run(Duration::from_secs(2), |fleet| fleet.are_believing(true)).await;
     fleet.assert_whole().await;
     fleet.nodes.iter().for_each(Store::close);
 }
 
-/// Model: answer-time. The server measures waits by its wall clock. If that jumps while a node waits for its turn, the wait goes on.
+/// Model: answer-time. The server measures waits by its wall clock. If that jumps while a node waits for its turn, the wait continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_jumps_does_not_cut_short_the_wait_for_a_turn() {
     // The server looks at its clock this long after a wait began.
@@ -188,7 +188,7 @@ async fn a_clock_that_jumps_does_not_cut_short_the_wait_for_a_turn() {
     let (first, began) = (oldest().await.1, Instant::now());
     // Both begin again, and wait for the same lock.
     while oldest().await.0 < 2 || oldest().await.1 < first + 400 {
-        assert!(submitting.iter().all(|submitting| !submitting.is_finished()), "nobody had a turn");
+        assert!(submitting.iter().all(|submitting| !submitting.is_finished()), "no call had a turn");
         assert!(began.elapsed() < LONG, "the server looks at its clock");
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! Commits that others can see before they are on disk: the store's lock is given away early, but nobody is answered
+//! Commits that others can see before they are on disk: the store's lock is given away early, but no caller is answered
 //! early.
 
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Pair {
         let address = schema_at(&cluster.address());
         // Callers wait for the server however long it takes to come back.
         let patient = Timing { request_max: LONG, outage_max: LONG, ..Timing::default() };
-        // Submissions that wait for no turn are on disk before anybody sees them.
+        // Submissions that wait for no turn are on disk before any caller sees them.
         let there = in_turn(&address);
         let here = open_with(&there.replace(&cluster.address(), &proxy.address()), patient);
         let there = open_with(&there, patient);
@@ -94,17 +94,17 @@ async fn what_was_shown_is_on_disk() {
     pair.end(submitting).await;
 }
 
-/// Model: at-least-once, atomic-changes. What a crash takes away was neither shown nor answered: nodes go on, and the change is made
+/// Model: at-least-once, atomic-changes. What a crash takes away was neither shown nor answered: nodes continue, and the change is made
 /// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_a_crash_takes_away_was_answered_to_nobody() {
+async fn a_commit_that_a_crash_takes_away_was_answered_to_no_caller() {
     let pair = Pair::start().await;
     let submitting = pair.commit_without_flush().await;
     let commits = pair.commits();
     pair.cluster.restart("immediate");
     assert_eq!(pair.commits(), commits - 1, "it was not on disk");
     assert_eq!(numbers_of_jobs(&pair.there).await, 2 * ROUNDS as u64);
-    assert!(!submitting.is_finished(), "nobody was answered");
+    assert!(!submitting.is_finished(), "no caller was answered");
     pair.end(submitting).await;
 }
 

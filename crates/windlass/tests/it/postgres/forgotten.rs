@@ -32,7 +32,7 @@ async fn others_commit(client: &mut Client, schema: &str, count: i64) {
     transaction.commit().await.unwrap();
 }
 
-/// A node behind a proxy whose commit is cut, another node beside it, and somebody who commits as many others would.
+/// A node behind a proxy whose commit is cut, another node beside it, and a client that commits as many others would.
 struct Case {
     proxy: Proxy,
     store: Store,
@@ -67,7 +67,7 @@ impl Case {
         while self.proxy.cuts() == 0 {
             tokio::task::yield_now().await;
         }
-        // What the server was told to commit, it has committed once the lock is free.
+        // What the server was asked to commit, it has committed once the lock is free.
         others_commit(&mut self.client, &self.schema, others).await;
         let made = i64::from(cut != Cut::BeforeCommit);
         assert_eq!(commits(&self.client, &self.schema).await, before + made + others);
@@ -76,7 +76,7 @@ impl Case {
         tokio::time::timeout(LONG, submitting).await.expect("in time").unwrap()
     }
 
-    /// Both nodes go on and show exactly these jobs.
+    /// Both nodes continue and show exactly these jobs.
     async fn goes_on_with(&self, expected: &[usize]) {
         submit(&self.beside, 3).await;
         submit(&self.store, 4).await;
@@ -99,7 +99,7 @@ async fn a_commit_is_found_however_many_others_came_after_it() {
     }
 }
 
-/// Model: atomic-changes. A commit that nobody remembers is neither called made nor made again.
+/// Model: atomic-changes. A commit that is not remembered is neither called made nor made again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_is_forgotten_is_not_known_and_never_made_again() {
     let mut case = Case::new().await;
@@ -140,7 +140,7 @@ async fn acknowledged_commits_that_are_gone_stop_the_node_however_late_it_looks(
 
 /// A node that does nothing while the others commit thousands of times is not taken for one that lost something.
 #[tokio::test]
-async fn an_idle_node_goes_on_after_its_last_commit_was_forgotten() {
+async fn an_idle_node_continues_after_its_last_commit_was_forgotten() {
     let address = new_schema();
     let store = open(&address);
     submit(&store, 1).await;

@@ -1,4 +1,4 @@
-//! Several nodes on one database: nobody claims what another has, everybody hears what another did, one clock rules.
+//! Several nodes on one database: no node claims what another has, each learns what another did, one clock rules.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ async fn a_submission_is_picked_up_on_another_node_without_polling() {
     there.close();
 }
 
-/// How many nodes say that somebody waits there.
+/// How many nodes say that a caller waits there.
 async fn waiting_nodes(client: &Client, schema: &str) -> i64 {
     let sql = format!(
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock' \
@@ -169,9 +169,9 @@ async fn waiting_nodes(client: &Client, schema: &str) -> i64 {
     client.query_one(&sql, &[]).await.unwrap().get(0)
 }
 
-/// Model: wake-ups. Commits are announced only while somebody waits on another node, who then misses none; nobody has to poll.
+/// Model: wake-ups. Commits are announced only while a caller waits on another node, who then misses none; polling is not needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_announced_while_nobody_waits() {
+async fn nothing_is_announced_while_no_node_waits() {
     let cluster = Cluster::start(&["-c fsync=off"]);
     let proxy = Proxy::before(cluster.folder());
     let address = schema_at(&cluster.address());
@@ -188,7 +188,7 @@ async fn nothing_is_announced_while_nobody_waits() {
         submit(&here, number).await;
     }
     let announced = proxy.announcements() - before;
-    assert!(announced < 8, "{announced} announcements for nobody");
+    assert!(announced < 8, "{announced} announcements without a listener");
     let (client, schema) = stranger(&address).await;
     assert_eq!(waiting_nodes(&client, &schema).await, 0);
     let all = ClaimRequest::new(worker, 1_000);
@@ -196,7 +196,7 @@ async fn nothing_is_announced_while_nobody_waits() {
     for number in 500..520 {
         picks_up(&there, worker, submit(&here, number)).await;
     }
-    assert!(proxy.announcements() > before + announced, "somebody waits");
+    assert!(proxy.announcements() > before + announced, "a caller waits");
     assert_eq!(waiting_nodes(&client, &schema).await, 1, "and not here");
     assert_nothing_was_polled(&here);
     assert_nothing_was_polled(&there);
@@ -204,7 +204,7 @@ async fn nothing_is_announced_while_nobody_waits() {
     there.close();
 }
 
-/// A node where nobody waits any more says so after a few polls, and again that somebody does.
+/// A node where no caller waits any more says so after a few polls, and again that one does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_is_over_some_time_after_the_last_waiter() {
     let address = new_schema();
@@ -265,17 +265,17 @@ async fn idle_nodes_with_workers_hardly_take_the_lock() {
     nodes.iter().for_each(Store::close);
 }
 
-/// Model: leases-and-heartbeats, wake-ups. A worker on one node hears of what another node does to its job, also among many submissions.
+/// Model: leases-and-heartbeats, wake-ups. A worker on one node learns what another node does to its job, also among many submissions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interruption_is_heard_on_another_node_without_polling() {
+async fn an_interruption_arrives_on_another_node_without_polling() {
     let suspend = Suspend { mode: SuspendMode::Aggressive, ..Suspend::default() };
     // Only the first ends the job, which others wait for, too.
     for act in [ActionRequest::Cancel { reason: None }, ActionRequest::Suspend(suspend)] {
-        is_heard_on_another_node(act).await;
+        is_seen_on_another_node(act).await;
     }
 }
 
-async fn is_heard_on_another_node(act: ActionRequest) {
+async fn is_seen_on_another_node(act: ActionRequest) {
     let address = new_schema();
     let (here, there) = (open_with(&address, seldom()), open_with(&address, seldom()));
     let me = Caller::local();
@@ -291,7 +291,7 @@ async fn is_heard_on_another_node(act: ActionRequest) {
         loop {
             let beats = vec![HeartbeatItem::new(job.id, job.fence)];
             let reply = waiting.heartbeat_wait(&caller, worker, beats, Duration::from_secs(20)).await?;
-            // The change listener wakes everybody when it connects.
+            // The change listener wakes all waiting callers when it connects.
             if reply.is_interrupted() {
                 return Ok::<_, WorkError>(());
             }
@@ -312,7 +312,7 @@ async fn is_heard_on_another_node(act: ActionRequest) {
 
 /// Polling finds what no notification reported, and counts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_nobody_announced_is_found_by_polling_and_counted() {
+async fn an_unannounced_commit_is_found_by_polling_and_counted() {
     let address = new_schema();
     let (mute, there) = (open(&format!("{address}&notify=off")), open(&address));
     let me = Caller::local();

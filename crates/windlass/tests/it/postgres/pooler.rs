@@ -49,7 +49,7 @@ fn the_whole_suite_passes_through_a_pooler() {
     assert_eq!(left_behind(&cluster), "", "nothing stayed behind on a connection");
 }
 
-/// Sessions that hold a lock while nobody does anything.
+/// Sessions that hold a lock while all nodes are idle.
 fn left_behind(cluster: &Cluster) -> String {
     cluster.query("SELECT locktype, pid FROM pg_locks WHERE locktype = 'advisory'")
 }
@@ -78,7 +78,7 @@ async fn nodes_that_know_only_the_pooler_find_each_others_work_by_looking() {
     assert_eq!(
         cluster.query(listening),
         "",
-        "nobody subscribed or set anything on a connection that is shared"
+        "no session subscribed or set anything on a connection that is shared"
     );
     here.close();
     there.close();

@@ -17,15 +17,15 @@ const SOCKET: &str = ".s.PGSQL.5432";
 /// What to do to a connection that asks for a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Cut it; the server never hears of the commit.
+    /// Cut it; the commit never reaches the server.
     BeforeCommit = 1,
-    /// Cut it; the server commits, but nobody hears of it.
+    /// Cut it; the server commits, but its answer is lost.
     AfterCommit = 2,
     /// The server commits, and the connection stays open without an answer.
     Mute = 3,
-    /// The server hears of the commit only after [`Proxy::delay`].
+    /// The commit reaches the server only after [`Proxy::delay`].
     Late = 4,
-    /// Cut it; the server hears of the append only after [`Proxy::let_go`]. For appends alone.
+    /// Cut it; the append reaches the server only after [`Proxy::let_go`]. For appends alone.
     Held = 5,
 }
 
@@ -60,13 +60,13 @@ struct Shared {
     boundary: Mutex<Option<Boundary>>,
     /// How many commits something was done to.
     cuts: AtomicUsize,
-    /// Whether nobody is let through.
+    /// Whether new connections are refused.
     is_shut: AtomicBool,
-    /// Whether nobody is let through after the next cut.
+    /// Whether new connections are refused after the next cut.
     shuts: AtomicBool,
     /// In milliseconds.
     delay: AtomicUsize,
-    /// Whether the server hears of appends that are held.
+    /// Whether appends that are held reach the server.
     lets_go: AtomicBool,
     /// How many connections were let through.
     connections: AtomicUsize,
@@ -178,13 +178,13 @@ impl Proxy {
         *self.shared.boundary.lock().unwrap() = Some(boundary);
     }
 
-    /// The same, and lets nobody through from then on.
+    /// The same, and refuses new connections from then on.
     pub(super) fn arm_at_and_shut(&self, boundary: Boundary) {
         self.shared.shuts.store(true, Ordering::SeqCst);
         self.arm_at(boundary);
     }
 
-    /// The server is gone: every connection is cut, and nobody is let through.
+    /// The server is gone: every connection is cut, and new ones are refused.
     pub(super) fn sever(&self) {
         self.shut(true);
         for stream in self.shared.streams.lock().unwrap().drain(..) {
@@ -193,7 +193,7 @@ impl Proxy {
         }
     }
 
-    /// The same as [`Proxy::arm`], and lets nobody through from then on.
+    /// The same as [`Proxy::arm`], and refuses new connections from then on.
     pub(super) fn arm_and_shut(&self, cut: Cut) {
         self.shared.shuts.store(true, Ordering::SeqCst);
         self.arm(cut);
@@ -206,7 +206,7 @@ impl Proxy {
         *self.shared.boundary.lock().unwrap() = None;
     }
 
-    /// Lets nobody new through, or everybody again.
+    /// Refuses new connections, or accepts them again.
     pub(super) fn shut(&self, is_shut: bool) {
         self.shared.is_shut.store(is_shut, Ordering::SeqCst);
     }
@@ -244,7 +244,7 @@ fn pass_on(client: UnixStream, server: &PathBuf, shared: &Arc<Shared>) {
     shared.connections.fetch_add(1, Ordering::SeqCst);
     let ends = [client.try_clone().unwrap(), server.try_clone().unwrap()];
     shared.streams.lock().unwrap().extend(ends.iter().map(|end| end.try_clone().unwrap()));
-    // Somebody may have severed all connections just before.
+    // Another task may have severed all connections just before.
     if !shared.is_shut.load(Ordering::SeqCst) {
         let (mut answers, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
         let (is_mute, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(Turns::default()));
@@ -253,7 +253,7 @@ fn pass_on(client: UnixStream, server: &PathBuf, shared: &Arc<Shared>) {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(length @ 1..) = answers.read(&mut buffer) {
                 taken.answer(&of_all);
-                // A server whose answers nobody takes would give up what it was asked to commit.
+                // A server whose answers are not read would give up what it was asked to commit.
                 if !mute.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).is_err() {
                     mute.store(true, Ordering::SeqCst);
                 }
@@ -265,7 +265,7 @@ fn pass_on(client: UnixStream, server: &PathBuf, shared: &Arc<Shared>) {
     }
     let [client, server] = ends;
     let _closed = client.shutdown(std::net::Shutdown::Both);
-    // The server still gives its last answer, to nobody.
+    // The server still sends its last answer, which is not read.
     let _closed = server.shutdown(std::net::Shutdown::Write);
 }
 

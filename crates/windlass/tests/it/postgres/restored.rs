@@ -69,7 +69,7 @@ async fn reasons(node: &Store) -> Vec<String> {
         .collect()
 }
 
-/// A store with one job and one worker, which nobody has open.
+/// A store with one job and one worker, which no process has open.
 async fn with_a_job(address: &str) -> WorkerId {
     let node = open(address);
     submit(&node, 0).await;
@@ -136,9 +136,9 @@ async fn nodes_that_find_commits_missing_begin_a_new_generation() {
     assert!(matches!(&reasons[..], [reason] if reason.contains("lost commit")), "{reasons:?}");
 }
 
-/// Model: counters-and-fences, one-lease-at-a-time. Put back while no node ran, which nobody can notice. The random bits of the fence still tell the claims apart.
+/// Model: counters-and-fences, one-lease-at-a-time. Put back while no node ran, which cannot be noticed. The random bits of the fence still tell the claims apart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fences_differ_after_a_restore_that_nobody_noticed() {
+async fn fences_differ_after_an_unnoticed_restore() {
     let cluster = Cluster::start(&["-c fsync=off"]);
     let address = schema_at(&cluster.address());
     let worker = with_a_job(&address).await;
@@ -187,7 +187,7 @@ async fn a_failover_begins_a_new_generation() {
         (primary, standby)
     });
     let clusters = clusters.await.unwrap();
-    // The same node goes on, and finds the other timeline with its first commit.
+    // The same node continues, and finds the other timeline with its first commit.
     node.tick().await.unwrap();
     writes_nothing(&node, worker, &before.claimed).await;
     node.close();

@@ -26,7 +26,7 @@ fn many_nodes_that_start_at_once_make_the_schema_once() {
     });
 }
 
-/// The role of an application often owns a schema that somebody else created, has short time limits, or reads by default.
+/// The role of an application often uses a schema that another role created, has short time limits, or reads by default.
 /// On a server of its own: the trigger that makes the migration slow counts for all of it.
 #[tokio::test]
 async fn a_role_that_only_owns_its_schema_can_start_whatever_its_own_settings_are() {

@@ -19,7 +19,7 @@ use crate::worker::job_types::{Greet, greet};
 
 const ADDRESS: &str = "WINDLASS_SKEW_ADDRESS";
 const HOUR: Duration = Duration::from_secs(3600);
-/// A lease that nobody extends, and a delay.
+/// A lease that is not extended, and a delay.
 const SOON: Duration = Duration::from_secs(3);
 /// The shortest lease there is; extended by heartbeats for as long as a job of `SOON` takes.
 const LEASE: Duration = Duration::from_secs(1);
@@ -78,14 +78,14 @@ async fn a_worker_with_a_wrong_clock_breaks_nothing(by: &str, is_kept_here: bool
     let long = queue.submit(greet("long")).lease(LEASE).await.unwrap();
 
     let mut skewed = SkewedProcess::start(by, "postgres::skew::child", (ADDRESS, &address));
-    let shown = skewed.hear().await;
+    let shown = skewed.read_line().await;
     let shown: i64 = shown.strip_prefix("clock ").expect("the clock comes first").parse().unwrap();
     let off = SystemClock::new().now().as_millis() - shown;
     let hour = i64::try_from(HOUR.as_millis()).unwrap();
     assert!((off.abs() - hour).abs() < hour / 10, "the clock there is off by {off} ms");
     let mut received = Vec::new();
     while received.len() < 3 {
-        let line = skewed.hear().await;
+        let line = skewed.read_line().await;
         assert!(line == "started long 1" || began.elapsed() >= SOON, "{line} after {:?}", began.elapsed());
         received.push(line);
     }

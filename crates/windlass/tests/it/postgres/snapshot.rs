@@ -1,4 +1,4 @@
-//! Somebody's transaction that stands open under load, so that nothing can be cleaned up: the textbook queue walks ever more
+//! Another program's transaction that stays open under load, so that nothing can be cleaned up: the textbook queue walks ever more
 //! dead rows. Two stores take the same load in turns, in two databases of one server, one of them with such a transaction;
 //! whatever else the machine does meets both alike.
 

@@ -354,7 +354,7 @@ async fn a_committed_transaction_makes_its_jobs_and_wakes_a_worker() {
         let again = jobs.submit(greet("a")).key("once").in_postgres_tx(&transaction).await.unwrap();
         assert_eq!(again.id(), first.id());
         let second = jobs.submit(greet("b")).after(&first).in_postgres_tx(&transaction).await.unwrap();
-        assert_eq!(first.state().await.unwrap(), None, "nobody sees it before the commit");
+        assert_eq!(first.state().await.unwrap(), None, "it is not visible before the commit");
         transaction.commit().await.unwrap();
         assert_eq!(first.result(LONG).await.unwrap(), "hello, a");
         assert_eq!(second.result(LONG).await.unwrap(), "hello, b");
@@ -481,9 +481,9 @@ async fn a_key_is_found_while_its_submission_becomes_a_job() {
     assert_eq!(second, first);
 }
 
-/// Model: idempotency-key, backpressure. An open transaction delays only submissions with the same keys, and those not for ever.
+/// Model: idempotency-key, backpressure. An open transaction delays only submissions with the same keys, and those not forever.
 #[tokio::test]
-async fn a_transaction_that_stays_open_stops_nobody_else() {
+async fn a_transaction_that_stays_open_stops_no_other_caller() {
     let address = new_schema();
     let jobs = Client::open(&address).await.unwrap();
     let (mut client, _) = stranger(&address).await;
@@ -552,7 +552,7 @@ async fn a_key_beyond_the_limit_is_rejected_in_the_inbox() {
 
 /// What only a node can refuse becomes a job that failed and says why; what cannot be read at all is set aside.
 #[tokio::test]
-async fn what_is_refused_inside_is_not_lost_and_blocks_nobody() {
+async fn what_is_refused_inside_is_not_lost_and_blocks_no_other() {
     let address = new_schema();
     let store = open(&address);
     let (client, schema) = stranger(&address).await;
@@ -590,7 +590,7 @@ async fn a_role_needs_a_grant_and_can_only_submit() {
         .await
         .unwrap();
     client.batch_execute(&format!("SET ROLE {role}")).await.unwrap();
-    let denied = submit(&client, &schema, "{}").await.expect_err("nobody granted it");
+    let denied = submit(&client, &schema, "{}").await.expect_err("it was not granted");
     assert!(denied.1.contains("permission denied"), "{}", denied.1);
     let grants = ["bytea", "text", "json", "jsonb"]
         .map(|kind| format!("GRANT EXECUTE ON FUNCTION {schema}.submit(text, {kind}, jsonb) TO {role};"));

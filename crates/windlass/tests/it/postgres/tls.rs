@@ -11,7 +11,7 @@ use windlass::store::{Store, StoreOptions};
 use super::{LONG, open, submit, verify};
 use crate::fixture::cluster::{Cluster, as_user, own, schema_at};
 
-/// Certificates: an authority, a server called `localhost` that it vouches for, and an authority that nobody asked.
+/// Certificates: an authority, a server called `localhost` that it vouches for, and an unrelated authority.
 struct Papers {
     folder: TempDir,
 }
@@ -62,7 +62,7 @@ struct Listening {
 
 impl Listening {
     fn start(papers: Option<&Papers>) -> Listening {
-        // Free at this moment; nobody else here asks for a port by number.
+        // Free at this moment; no other test here asks for a port by number.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut options = vec![format!("-c listen_addresses=127.0.0.1 -p {port} -c fsync=off")];
         if let Some(papers) = papers {

@@ -192,7 +192,7 @@ async fn a_large_answer_does_not_hold_up_what_is_asked_for_behind_it() {
     [here, there].iter().for_each(Store::close);
 }
 
-/// Model: atomic-changes. As long as it is unknown whether a commit was made, no caller is told that it was not.
+/// Model: atomic-changes. As long as it is unknown whether a commit was made, no caller is answered that it was not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
     let cluster = Cluster::start(&[]);
@@ -206,7 +206,7 @@ async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
         async move { submit(&store, 1).await }
     });
     waiting(&first, &schema, 1).await;
-    // The next node has its turn as soon as the commit is made, before anybody can look it up.
+    // The next node has its turn as soon as the commit is made, before it can be looked up.
     let queued = tokio::spawn({
         let schema = schema.clone();
         async move {
@@ -227,9 +227,9 @@ async fn a_commit_that_cannot_be_looked_up_yet_is_not_called_off() {
     store.close();
 }
 
-/// Model: answer-time. Somebody cancels the statement with which a node waits for its turn; its callers hear nothing of it.
+/// Model: answer-time. An administrator cancels the statement with which a node waits for its turn; its callers do not notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_that_somebody_cancels_begins_again() {
+async fn a_cancelled_wait_begins_again() {
     let address = new_schema();
     let nodes = [open_in_turn(&address), open_in_turn(&address)];
     submit(&nodes[0], 0).await;
@@ -265,7 +265,7 @@ async fn idle_maintenance_takes_no_turn() {
     }
     hold(&client, &schema, true).await;
     for node in nodes.iter().chain(&nodes) {
-        let idle = tokio::time::timeout(LONG, node.tick()).await.expect("it waits for nobody");
+        let idle = tokio::time::timeout(LONG, node.tick()).await.expect("it waits for no other node");
         assert_eq!(idle.expect("is possible").jobs, 0);
     }
     hold(&client, &schema, false).await;

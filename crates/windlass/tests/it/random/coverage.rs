@@ -1,4 +1,4 @@
-//! How far walks reach: a walk that never gets anywhere interesting passes for ever, so what must have happened at least
+//! How far walks reach: a walk that never gets anywhere interesting passes forever, so what must have happened at least
 //! once is counted.
 
 use std::collections::{BTreeMap, BTreeSet};

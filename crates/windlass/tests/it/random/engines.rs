@@ -94,7 +94,7 @@ impl Pair {
         }
     }
 
-    /// Goes on at any node, whose connection may break at any message of its next transaction. Chance goes on where it was.
+    /// Continues at any node, whose connection may break at any message of its next transaction. Chance continues where it was.
     pub(super) fn turn_to_any_node(&mut self, dice: &mut Dice) {
         let Some(fleet) = &self.fleet else { return };
         let at = dice.below(NODES);
@@ -167,13 +167,13 @@ impl Pair {
         }
     }
 
-    /// Closes the store and opens it again, as after a restart; chance goes on where it was.
+    /// Closes the store and opens it again, as after a restart; chance continues where it was.
     pub(super) fn reopen(&mut self) {
         self.durable.close();
         self.open_durable();
     }
 
-    /// Moves the durable store to a new place, on the other engine, and goes on there.
+    /// Moves the durable store to a new place, on the other engine, and continues there.
     pub(super) async fn move_on(&mut self) -> Result<(), String> {
         self.durable.close();
         self.moves += 1;

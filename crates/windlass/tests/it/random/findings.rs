@@ -16,7 +16,7 @@ on_every_engine!(
     jobs_of_a_batch_that_wait_for_each_other_through_a_duplicate_are_a_cycle,
     a_name_in_a_batch_does_not_reach_into_another_tenant,
     a_unique_key_that_time_frees_belongs_to_the_next_holder,
-    keys_and_edges_of_removed_jobs_are_missed_by_nobody,
+    keys_and_edges_of_removed_jobs_are_not_missed,
 );
 
 fn named(name: &str, after: &[&str]) -> NewJob {
@@ -115,7 +115,7 @@ async fn a_unique_key_that_time_frees_belongs_to_the_next_holder(t: &Fixture) {
 }
 
 /// Nothing is wrong with a job that has outlived the window of its key, or a job it waited for.
-async fn keys_and_edges_of_removed_jobs_are_missed_by_nobody(t: &Fixture) {
+async fn keys_and_edges_of_removed_jobs_are_not_missed(t: &Fixture) {
     let job = || NewJob {
         idempotency_key: Some("k".to_owned()),
         idempotency_window: Some(Duration::from_secs(1)),

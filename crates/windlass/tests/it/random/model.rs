@@ -101,7 +101,7 @@ impl World {
     /// Learns from the answer to a step.
     pub(super) fn learn(&mut self, dice: &mut Dice, operation: &Operation, answer: &Answer) {
         if let (Operation::Finish(_, _, reports), Answer::Finished(Ok(_))) = (operation, answer) {
-            // Most leases that were used up are forgotten; with the others somebody comes too late.
+            // Most leases that were used up are forgotten; with the others a worker comes too late.
             let is_used = |held: &Held| {
                 reports.iter().any(|report| (report.job, report.fence) == (held.job, held.fence))
             };
@@ -147,7 +147,7 @@ impl World {
     }
 }
 
-/// Somebody: mostly one who may do what is asked.
+/// A random caller: mostly one who may do what is asked.
 pub(super) fn caller(dice: &mut Dice, fitting: &[Role]) -> Caller {
     match dice.below(10) {
         0..=4 => Caller::local(),

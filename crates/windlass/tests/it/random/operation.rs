@@ -16,7 +16,7 @@ use windlass::store::{
     SettingsReport, SpawnReport, Store, SubmitOptions, TickReport, Worker,
 };
 
-/// Something that is done to a store, or asked of it, by somebody.
+/// Something that is done to a store, or asked of it, by a caller.
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
     Submit(Caller, Vec<NewJob>, SubmitOptions),
@@ -200,7 +200,7 @@ impl Answer {
     }
 }
 
-/// Receipts without the numbers of new jobs, which nobody is shown: a job that is appended gets its number later.
+/// Receipts without the numbers of new jobs, which callers do not see: a job that is appended gets its number later.
 fn unnumbered(mut receipts: Vec<Receipt>) -> Vec<Receipt> {
     for receipt in receipts.iter_mut().filter(|receipt| !receipt.is_duplicate) {
         receipt.job.seq = Seq(0);

@@ -1,5 +1,5 @@
 //! Many callers at once on one store: submitters with the same keys, workers, operators who meddle, a clock that jumps.
-//! Nobody knows who comes first; what was answered and what the audit trail says must fit together all the same.
+//! The order of calls is not known; what was answered and what the audit trail says must fit together all the same.
 
 mod players;
 mod trail;
@@ -24,7 +24,7 @@ use crate::fixture::{Fixture, On, queue};
 const RACES: u64 = 4;
 /// Nodes beside the first one in every second race, on engines that can have them.
 const OTHER_NODES: u64 = 2;
-/// Rounds after which every job must have ended once nobody meddles any more.
+/// Rounds after which every job must have ended once the players have stopped.
 const DRAIN_ROUNDS_MAX: usize = 200;
 /// Jobs running at once in queue `mail`, and for one concurrency key there.
 const MAIL_RUNNING_MAX: u64 = 5;
@@ -98,7 +98,7 @@ async fn race(on: On, seed: u64) {
     }
     arena.drain().await;
     arena.fixture.verify().await;
-    arena.check_told();
+    arena.check_listed();
     trail::check(&arena, events).await;
     arena.nodes.iter().for_each(Store::close);
 }
@@ -125,12 +125,12 @@ impl Arena {
 
     async fn worker(&self, heartbeats: bool) -> WorkerId {
         let new = NewWorker { heartbeats, ..NewWorker::default() };
-        self.fixture.store.register(&self.fixture.me, new).await.expect("anybody may register").id
+        self.fixture.store.register(&self.fixture.me, new).await.expect("any caller may register").id
     }
 
     /// Notes what a claim handed out.
     fn note_claims(&self, jobs: &[windlass::store::ClaimedJob]) {
-        let mut replies = self.replies.lock().expect("nobody panicked");
+        let mut replies = self.replies.lock().expect("no thread panicked");
         replies
             .claims
             .extend(jobs.iter().map(|claimed| (claimed.job.id, claimed.job.fence, claimed.job.attempt)));
@@ -138,11 +138,11 @@ impl Arena {
 
     fn note_finish(&self, job: JobId, fence: Fence, finish: &Finish) {
         if let Finish::Applied(state) = finish {
-            self.replies.lock().expect("nobody panicked").applied.push((job, fence, *state));
+            self.replies.lock().expect("no thread panicked").applied.push((job, fence, *state));
         }
     }
 
-    /// Nobody meddles any more: everything must come to an end by itself.
+    /// The players have stopped: everything must come to an end by itself.
     async fn drain(&self) {
         let Fixture { store, me, .. } = &self.fixture;
         for target in
@@ -179,8 +179,8 @@ impl Arena {
     }
 
     /// Model: counters-and-fences, idempotency-key, one-lease-at-a-time. One job per key, one holder per lease, one end per lease, one completion per job.
-    fn check_told(&self) {
-        let replies = self.replies.lock().expect("nobody panicked");
+    fn check_listed(&self) {
+        let replies = self.replies.lock().expect("no thread panicked");
         assert!(
             replies.keys.len() > 3 && replies.claims.len() > 20,
             "the race was too short to show anything"

@@ -29,7 +29,7 @@ pub(super) fn submission(dice: &mut Dice, world: &World) -> Operation {
     Operation::Submit(caller, jobs, SubmitOptions { strict: dice.chance(20) })
 }
 
-/// Names the jobs of a batch and makes them wait for each other; the wrong way round, or for nobody, only rarely.
+/// Names the jobs of a batch and makes them wait for each other; the wrong way round, or for an unknown one, only rarely.
 fn tie(dice: &mut Dice, jobs: &mut [NewJob]) {
     // In one tenant, else few graphs would be allowed.
     let tenant = jobs[0].tenant.clone();

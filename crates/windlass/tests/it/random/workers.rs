@@ -28,7 +28,7 @@ pub(super) fn register(dice: &mut Dice) -> Operation {
 }
 
 pub(super) fn claim(dice: &mut Dice, world: &World) -> Operation {
-    let caller = somebody(dice);
+    let caller = random_caller(dice);
     let mut request = ClaimRequest::new(world.worker(dice), dice.pick(&[1, 1, 2, 5, 20, 0]));
     request.queues = dice.chance(15).then(|| vec![model::queue(dice)]);
     request.types = dice.chance(15).then(|| vec![model::job_type(dice), model::job_type(dice)]);
@@ -36,7 +36,7 @@ pub(super) fn claim(dice: &mut Dice, world: &World) -> Operation {
 }
 
 pub(super) fn finish(dice: &mut Dice, world: &World) -> Operation {
-    let caller = somebody(dice);
+    let caller = random_caller(dice);
     let mut worker = world.worker(dice);
     let mut reports = Vec::new();
     for _ in 0..=dice.below(3) {
@@ -55,7 +55,7 @@ pub(super) fn finish(dice: &mut Dice, world: &World) -> Operation {
 }
 
 pub(super) fn heartbeat(dice: &mut Dice, world: &World) -> Operation {
-    let caller = somebody(dice);
+    let caller = random_caller(dice);
     let mut worker = world.worker(dice);
     let mut beats = Vec::new();
     for _ in 0..dice.below(4) {
@@ -74,7 +74,7 @@ pub(super) fn heartbeat(dice: &mut Dice, world: &World) -> Operation {
 pub(super) fn note(dice: &mut Dice, world: &World) -> Operation {
     let Some(lease) = lease_ref(dice, world) else { return register(dice) };
     let writes = writes(dice);
-    Operation::AttemptWrite(somebody(dice), lease, writes)
+    Operation::AttemptWrite(random_caller(dice), lease, writes)
 }
 
 fn writes(dice: &mut Dice) -> Vec<AttemptWrite> {
@@ -101,7 +101,7 @@ pub(super) fn spawn(dice: &mut Dice, world: &World) -> Operation {
         _ => GroupStrategy::Threshold(1 + u32::try_from(dice.below(3)).expect("it is small")),
     };
     let name = dice.pick(&["pages", "pages", "pages", "mails"]).to_owned();
-    Operation::Spawn(somebody(dice), lease, NewGroup { name, strategy, jobs })
+    Operation::Spawn(random_caller(dice), lease, NewGroup { name, strategy, jobs })
 }
 
 pub(super) fn signal_name(dice: &mut Dice) -> &'static str {
@@ -112,8 +112,8 @@ pub(super) fn value(dice: &mut Dice) -> Vec<u8> {
     dice.pick(&["1", "{\"a\": 1}", "", "\"ü\""]).as_bytes().to_vec()
 }
 
-/// Mostly somebody who may work for everybody.
-fn somebody(dice: &mut Dice) -> Caller {
+/// Mostly a caller who may work for all tenants.
+fn random_caller(dice: &mut Dice) -> Caller {
     if dice.chance(80) { Caller::local() } else { model::caller(dice, &[Role::Worker]) }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Held {
     pub(super) fence: Fence,
 }
 
-/// What somebody asks of a store.
+/// What a client asks of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
     /// A pair of jobs, the second after the first, with keys made of this number.
@@ -49,7 +49,7 @@ pub(super) enum Response {
     Submitted(Vec<JobId>),
     Registered(WorkerId),
     Claimed(Vec<Held>),
-    /// Whether the attempt goes on.
+    /// Whether the attempt continues.
     Goes(bool),
     Finished(Finish),
     Done,
@@ -63,7 +63,7 @@ pub(super) enum Response {
 
 pub(super) type Call = Pin<Box<dyn Future<Output = Response>>>;
 
-/// Somebody, what they know, and what they wait for.
+/// A client, what it knows, and what it waits for.
 pub(super) struct Actor {
     pub(super) name: String,
     pub(super) kind: Kind,

@@ -1,4 +1,4 @@
-//! What everybody was told, and whether it fits together: decided from requests and answers alone, and at the end against
+//! What all clients were answered, and whether it fits together: decided from requests and answers alone, and at the end against
 //! what is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use windlass::store::{Finish, Snapshot};
 
 use super::actors::{Held, Request, Response};
 
-/// What happened, so that a simulation that gets nowhere does not pass for ever.
+/// What happened, so that a simulation that gets nowhere does not pass forever.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reach(BTreeMap<&'static str, usize>);
 
@@ -70,7 +70,7 @@ pub(super) struct History {
     void: BTreeSet<Held>,
     applied: BTreeSet<Held>,
     reported: BTreeSet<Held>,
-    /// Leases whose workers asked for children, which parks the job also if they never hear the answer.
+    /// Leases whose workers asked for children, which parks the job also if they never receive the answer.
     parked: BTreeSet<Held>,
     completed: BTreeSet<JobId>,
     /// When each job was last known to be held, in time that has really passed, and by whom.
@@ -81,7 +81,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// All jobs that somebody was told of, in the order of their pairs.
+    /// All jobs that a client has seen, in the order of their pairs.
     pub(super) fn jobs(&self) -> Vec<JobId> {
         self.acknowledged.values().flatten().copied().collect()
     }
@@ -101,7 +101,7 @@ impl History {
         }
     }
 
-    /// Learns what somebody was told when so many milliseconds had really passed.
+    /// Records what a client was answered when so many milliseconds had really passed.
     pub(super) fn answered(
         &mut self,
         request: &Request,
@@ -134,7 +134,7 @@ impl History {
             (Request::Heartbeat(_, held) | Request::Spawn(_, held), Response::Goes(true)) => {
                 self.is_current(*held)?;
             }
-            // The worker was told that it has lost the job, or reported it: it does not run it any more.
+            // The worker was answered that it has lost the job, or reported it: it does not run it any more.
             (Request::Heartbeat(_, held) | Request::Spawn(_, held), Response::Goes(false)) => {
                 self.interrupted.insert(held.job);
             }
@@ -180,7 +180,7 @@ impl History {
         Ok(())
     }
 
-    /// The database came back as it was when `self` was told so far; `later` is what was told until it went away.
+    /// The database came back as it was when `self` had been recorded so far; `later` is what was recorded until it went away.
     pub(super) fn restored(mut self, later: &History) -> History {
         self.void = later.void.union(&later.granted).copied().collect();
         self.reported.clone_from(&later.reported);
@@ -192,7 +192,7 @@ impl History {
         self
     }
 
-    /// Holds what is stored at the end against what was told.
+    /// Holds what is stored at the end against the answers.
     pub(super) fn holds(&self, stored: &[Snapshot]) -> Result<(), String> {
         let by_id: BTreeMap<JobId, &Snapshot> = stored.iter().map(|found| (found.job.id, found)).collect();
         let mut keys = BTreeSet::new();

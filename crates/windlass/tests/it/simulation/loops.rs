@@ -31,11 +31,11 @@ const JOBS: usize = 8;
 /// How long there are faults, and how long everything may take to end afterwards.
 const FAULTS: Duration = Duration::from_secs(400);
 const CALM: Duration = Duration::from_secs(4 * 3600);
-/// A worker that claims a job has heard from the store then, and must not say otherwise for this long.
+/// A worker that claims a job has an answer of the store then, and must not say otherwise for this long.
 const SILENCE_MIN: Duration = Duration::from_secs(16);
 const STEPS: [&str; 3] = ["first", "second", "third"];
 
-/// What everybody in the world can reach.
+/// What all in the world can reach.
 struct Shared {
     dice: Mutex<Dice>,
     began: Instant,
@@ -237,7 +237,7 @@ async fn handle(shared: Arc<Shared>, node: Arc<Node>, cx: Cx) -> anyhow::Result<
     let mut sum = 0_u64;
     for name in STEPS {
         if shared.below(8) == 0 {
-            // Work that does not notice that it was told to stop.
+            // Work that does not notice that it was asked to stop.
             sleep(Duration::from_millis(shared.below(60_000) as u64)).await;
         }
         let (took, fails) = (Duration::from_millis(100 + shared.below(9_000) as u64), shared.below(12) == 0);

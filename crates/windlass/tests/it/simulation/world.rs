@@ -1,4 +1,4 @@
-//! The simulated world: one database, nodes that reach it through the network, and everybody who calls them.
+//! The simulated world: one database, nodes that reach it through the network, and the clients that call them.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub(super) struct World {
     /// Another connection, for what is set up and checked without faults, and its clocks, which are right.
     direct: Store,
     direct_clock: Arc<NodeClock>,
-    /// A backup, with what had been told when it was made.
+    /// A backup, with the answers until it was made.
     backup: Option<(Arc<MemoryEngine>, History)>,
     network: Network,
     nodes: Vec<Node>,
@@ -199,7 +199,7 @@ impl World {
         Ok(())
     }
 
-    /// Somebody who waits for nothing calls a node.
+    /// A client that waits for nothing calls a node.
     fn ask(&mut self) {
         let idle: Vec<usize> = (0..self.actors.len()).filter(|at| self.actors[*at].call.is_none()).collect();
         if idle.is_empty() {
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    /// Somebody sets the database's clock, or that of a node.
+    /// An administrator sets the database's clock, or that of a node.
     fn step_clock(&mut self) {
         let is_database = self.dice.chance(50);
         let far = if is_database { 3_600_000 } else { OFF };
@@ -322,15 +322,15 @@ impl World {
 
     /// The database comes back as it was when it was backed up, and an operator begins a new generation.
     async fn restore(&mut self) {
-        let Some((stored, told)) = self.backup.take() else { return };
+        let Some((stored, answered)) = self.backup.take() else { return };
         self.history.reach.count("restore of the database");
         self.tell("the database is restored from its backup".to_owned());
         self.start_from(&stored);
         self.direct.begin_generation(&Caller::local(), "restored").await.unwrap();
-        self.history = told.restored(&self.history);
+        self.history = answered.restored(&self.history);
     }
 
-    /// Lets everybody go on as far as they can.
+    /// Lets all clients continue as far as they can.
     async fn poll(&mut self) -> Result<(), String> {
         for at in 0..self.actors.len() {
             let Some((request, mut call)) = self.actors[at].call.take() else { continue };
@@ -339,7 +339,7 @@ impl World {
                 self.actors[at].call = Some((request, call));
                 continue;
             };
-            self.tell(format!("{} is told: {response:?} to {request:?}", self.actors[at].name));
+            self.tell(format!("{} is answered: {response:?} to {request:?}", self.actors[at].name));
             self.history.answered(&request, &response, self.passed)?;
             self.actors[at].learn(&request, &response);
         }
@@ -377,7 +377,7 @@ impl World {
         }
     }
 
-    /// The faults end: everybody goes on, and everything ends as it was told.
+    /// The faults end: all clients continue, and everything ends as it was answered.
     pub(super) async fn end(&mut self) -> Result<(), String> {
         self.tell("the faults end".to_owned());
         self.actors.retain(|actor| !matches!(actor.kind, Kind::Operator));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_told_from_lifetimes() {
+    fn characters_are_distinguished_from_lifetimes() {
         let text = r#"fn f<'a>(x: &'a str) { if c == '{' || c == '\'' || c == '"' || b'}' == c { 'out: loop { break 'out } } }"#;
         let code = scan(text).code;
         assert_eq!(code.matches('{').count(), code.matches('}').count());

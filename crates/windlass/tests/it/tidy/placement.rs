@@ -65,18 +65,17 @@ fn is_sql(string: &str) -> bool {
 const REQUESTS: [&str; 2] = ["crates/windlass-server/src/http", "crates/windlass-server/src/dashboard"];
 
 /// Tasks that are not of one request, and how often each file starts one.
-const NOBODYS_TASKS: [(&str, usize); 1] = [
+const SHARED_TASKS: [(&str, usize); 1] = [
     // One listener tells all open pages.
     ("crates/windlass-server/src/dashboard/requests/refresh.rs", 1),
 ];
 
 /// Tasks of requests whose reads are not counted for the caller: one caller with many would delay all others.
-pub(super) fn tasks_of_nobody(tree: &[SourceFile]) -> Vec<String> {
+pub(super) fn uncounted_tasks(tree: &[SourceFile]) -> Vec<String> {
     let files = tree.iter().filter(|file| REQUESTS.iter().any(|folder| file.path.starts_with(folder)));
     let mut violations = Vec::new();
     for file in files.filter(|file| file.is_rust()) {
-        let allowed =
-            NOBODYS_TASKS.iter().find(|(path, _)| *path == file.path).map_or(0, |(_, count)| *count);
+        let allowed = SHARED_TASKS.iter().find(|(path, _)| *path == file.path).map_or(0, |(_, count)| *count);
         let found = file.text.matches("tokio::spawn(").count() + file.text.matches("task::spawn(").count();
         if found != allowed {
             violations.push(format!("{}: start tasks with `ReadSource::spawn`", file.path));

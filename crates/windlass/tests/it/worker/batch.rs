@@ -148,7 +148,7 @@ async fn an_error_of_the_whole_batch_is_that_of_every_job(t: &TestClient) {
         if contexts[0].attempt() == 1 {
             return Err(Snooze(secs(60)).into());
         }
-        Err(anyhow::Error::from(Failure::permanent("closed", "nobody is there")).context("calling"))
+        Err(anyhow::Error::from(Failure::permanent("closed", "no listener")).context("calling"))
     }
     let worker = || Worker::new(t.client()).handle_batch(up_to(10), handler);
     let jobs = t.client().submit_all(["a", "b"].map(greet)).await.unwrap();
@@ -159,7 +159,7 @@ async fn an_error_of_the_whole_batch_is_that_of_every_job(t: &TestClient) {
     t.run_for(secs(61), worker).await;
     for job in &jobs {
         let error = error_of(t, job.id()).await;
-        assert_eq!((error.code.as_deref(), &*error.message), (Some("closed"), "calling: nobody is there"));
+        assert_eq!((error.code.as_deref(), &*error.message), (Some("closed"), "calling: no listener"));
         t.assert_state(job.id(), JobState::Failed).await;
     }
 }
@@ -190,7 +190,7 @@ async fn a_wrong_number_of_outcomes_fails_all_and_says_so(t: &TestClient) {
     }
 }
 
-/// Model: crashes-and-poison. One that always panics takes nobody with it.
+/// Model: crashes-and-poison. One that always panics fails no other job.
 async fn after_a_panic_each_job_is_tried_by_itself(t: &TestClient) {
     async fn handler(jobs: Vec<Greet>, State(sender): State<EventSender>) -> Outcomes {
         sender.say(names(&jobs));

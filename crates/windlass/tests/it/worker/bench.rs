@@ -15,7 +15,7 @@ use super::harness::Bench;
 use super::job_types::Fill;
 use crate::fixture::START;
 
-/// Tokio's clock, which jumps when everybody waits.
+/// Tokio's clock, which jumps when all tasks wait.
 struct TokioClock(Instant);
 
 impl Clock for TokioClock {
@@ -35,7 +35,7 @@ impl Bench {
         Worker::new(&self.client)
     }
 
-    /// Gives anybody who would do something wrong the time to do it, where time costs nothing.
+    /// Gives any task that would do something wrong the time to do it, where time costs nothing.
     pub(super) async fn let_time_pass(&self) {
         if self.address == "memory:" {
             tokio::time::sleep(Duration::from_secs(20)).await;

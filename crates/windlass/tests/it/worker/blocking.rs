@@ -12,7 +12,7 @@ use super::job_types::{Add, Fill, Greet, greet};
 use crate::fixture::secs;
 
 step_by_step_on_every_engine!(
-    a_blocking_handler_sleeps_and_hears_signals,
+    a_blocking_handler_sleeps_and_receives_signals,
     a_blocking_handler_has_children,
     a_blocking_handler_replays_its_steps,
     changed_code_is_found_on_a_thread,
@@ -40,7 +40,7 @@ impl Drop for OnThread {
 }
 
 /// Model: sleeps-and-signals
-async fn a_blocking_handler_sleeps_and_hears_signals(t: &TestClient) {
+async fn a_blocking_handler_sleeps_and_receives_signals(t: &TestClient) {
     let (sender, mut received) = events();
     let threads = Threads::default();
     let counted = threads.clone();

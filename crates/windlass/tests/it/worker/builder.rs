@@ -21,7 +21,7 @@ step_by_step_on_every_engine!(
     a_moment_and_a_delay_hold_a_job_back,
     the_same_key_finds_the_first_job,
     a_unique_key_names_its_holder,
-    what_is_not_allowed_is_told_when_awaited,
+    what_is_not_allowed_is_reported_when_awaited,
     a_job_waits_for_handles_and_ids,
     one_of_several_is_enough_for_after_any,
     many_of_a_kind_are_submitted_in_order_or_not_at_all,
@@ -161,7 +161,7 @@ async fn a_unique_key_names_its_holder(t: &TestClient) {
 }
 
 /// Model: type-and-queue-names, writable-fields, priority-values
-async fn what_is_not_allowed_is_told_when_awaited(t: &TestClient) {
+async fn what_is_not_allowed_is_reported_when_awaited(t: &TestClient) {
     let submit = || t.client().submit(greet("a"));
     let cases: Vec<(Submit<Greet>, &str)> = vec![
         (submit().priority(101), "priority"),
@@ -262,7 +262,7 @@ async fn anything_that_stands_for_a_job_can_be_waited_for(t: &TestClient) {
     t.client().submit(greet("4")).priority(80).after(&third.id()).await.unwrap();
     t.run_due(quickly(t, &sender)).await;
     assert_eq!(received.all(), ["1", "2", "3", "4"]);
-    // Somebody who kept only the id has the typed result, too.
+    // A program that kept only the id has the typed result, too.
     let kept = t.client().handle::<Greet>(third.id());
     t.assert_state(kept.id(), JobState::Completed).await;
     assert_eq!(kept.result(Duration::ZERO).await.unwrap(), third.result(Duration::ZERO).await.unwrap());

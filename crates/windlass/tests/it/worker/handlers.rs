@@ -17,7 +17,7 @@ step_by_step_on_every_engine!(
     handlers_ask_for_up_to_four_things,
     a_worker_without_what_its_handlers_ask_for_does_not_start,
     a_worker_needs_one_handler_for_each_type_it_runs,
-    a_missing_state_is_told_by_name,
+    a_missing_state_is_named,
     any_error_is_temporary_until_the_budget_is_spent,
     a_failure_speaks_through_context_and_sources,
     a_failure_may_name_its_own_delay,
@@ -27,7 +27,7 @@ step_by_step_on_every_engine!(
     a_payload_of_another_shape_fails_for_good,
     a_result_too_large_fails_for_good_and_says_so,
     a_result_without_words_fails_for_good,
-    a_type_that_nobody_knows_waits,
+    an_unknown_type_waits,
     one_handler_may_be_for_every_type_that_has_none,
     a_job_knows_its_attempts,
     progress_logs_and_costs_are_kept,
@@ -108,7 +108,7 @@ async fn a_worker_needs_one_handler_for_each_type_it_runs(t: &TestClient) {
     assert!(refused.contains("`greet` has two"), "{refused}");
 }
 
-/// Asks for something in a way that nobody can know before.
+/// Asks for something in an unpredictable way.
 struct Word(String);
 
 impl Extract for Word {
@@ -119,7 +119,7 @@ impl Extract for Word {
 }
 
 /// Model: error-categories
-async fn a_missing_state_is_told_by_name(t: &TestClient) {
+async fn a_missing_state_is_named(t: &TestClient) {
     let handler = |_: Greet, Word(word): Word| async { anyhow::Ok(word) };
     let fine = t.client().submit(greet("a")).await.unwrap();
     t.run_due(Worker::new(t.client()).with(b"word".to_vec()).handle(handler)).await;
@@ -302,7 +302,7 @@ async fn a_result_without_words_fails_for_good(t: &TestClient) {
 }
 
 /// Model: unknown-types
-async fn a_type_that_nobody_knows_waits(t: &TestClient) {
+async fn an_unknown_type_waits(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let worker = Worker::new(t.client()).handle(|_: Fill| async { anyhow::Ok(String::new()) });
     assert_eq!(t.run_due(worker).await, 0);

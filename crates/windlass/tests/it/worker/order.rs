@@ -15,7 +15,7 @@ step_by_step_on_every_engine!(
     a_branch_that_takes_its_time_is_waited_for,
     branches_of_several_steps_replay_from_any_point,
     tasks_of_their_own_may_call_steps_in_any_order,
-    a_task_that_nobody_awaits_yet_is_waited_for,
+    a_task_that_is_not_awaited_yet_is_waited_for,
     a_step_that_failed_before_another_was_saved_runs_again,
     every_try_within_a_handler_replays_as_it_was,
     a_step_given_up_half_way_stays_given_up,
@@ -148,7 +148,7 @@ async fn tasks_of_their_own_may_call_steps_in_any_order(t: &TestClient) {
 }
 
 /// Model: step-identity
-async fn a_task_that_nobody_awaits_yet_is_waited_for(t: &TestClient) {
+async fn a_task_that_is_not_awaited_yet_is_waited_for(t: &TestClient) {
     let early = |_: Greet, cx: Cx| async move {
         step(&cx, "a").await?;
         Err::<String, _>(anyhow::anyhow!("again"))

@@ -22,8 +22,8 @@ use crate::fixture::{On, secs};
 on_every_engine!(
     a_job_suspended_in_mid_run_goes_on_after_its_last_step,
     a_graceful_suspension_waits_for_the_attempt,
-    a_cancelled_job_tells_its_handler_at_once,
-    a_handler_is_told_why_it_is_to_stop,
+    a_cancelled_job_stops_its_handler_at_once,
+    a_handler_learns_why_it_is_to_stop,
     a_handler_that_ignores_cancellation_is_fenced,
     a_paused_queue_finishes_what_it_runs,
     an_aggressive_pause_of_a_queue_suspends_what_runs,
@@ -54,7 +54,7 @@ async fn polite(
         tokio::select! {
             () = cx.cancelled() => {
                 sender.say("cancelled");
-                anyhow::bail!("told to stop")
+                anyhow::bail!("asked to stop")
             }
             permit = gate.acquire() => permit?.forget(),
         }
@@ -89,7 +89,7 @@ impl Scene {
         Scene { gate: Arc::new(Semaphore::new(0)), sender, received }
     }
 
-    /// A worker that hears of nothing by its heartbeats: they are too rare.
+    /// A worker that learns nothing by its heartbeats: they are too rare.
     fn worker(&self, client: &Client) -> Worker {
         let worker = Worker::new(client).with(self.sender.clone()).with(self.gate.clone());
         worker.heartbeat_every(RARELY).grace(secs(3600)).queue("default", 1)
@@ -149,7 +149,7 @@ async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
 }
 
 /// Model: suspend-modes, worker-pause
-async fn a_handler_is_told_why_it_is_to_stop(bench: &Bench) {
+async fn a_handler_learns_why_it_is_to_stop(bench: &Bench) {
     let mut scene = Scene::new();
     let sender = scene.sender.clone();
     let why = move |cx: Cx| {
@@ -194,12 +194,12 @@ async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
     assert!(matches!(job.suspend(how()).await, Err(ActError::Refused(_))), "a final job is refused");
-    assert_eq!(scene.received.all(), [""; 0], "nobody was told to stop");
+    assert_eq!(scene.received.all(), [""; 0], "no handler was asked to stop");
     running.stop().await;
 }
 
 /// Model: leases-and-heartbeats, one-lease-at-a-time
-async fn a_cancelled_job_tells_its_handler_at_once(bench: &Bench) {
+async fn a_cancelled_job_stops_its_handler_at_once(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
@@ -347,9 +347,9 @@ async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &
 
 /// Model: worker-pause
 async fn a_worker_that_is_not_there_cannot_be_paused(bench: &Bench) {
-    let nobody = WorkerId::new(7);
-    let refused = bench.client.pause_worker(nobody, Pause::default()).await.unwrap_err();
-    assert!(matches!(refused, ActError::NoSuchWorker(id) if id == nobody), "{refused}");
+    let unknown = WorkerId::new(7);
+    let refused = bench.client.pause_worker(unknown, Pause::default()).await.unwrap_err();
+    assert!(matches!(refused, ActError::NoSuchWorker(id) if id == unknown), "{refused}");
 }
 
 /// Model: queue-pause, processing-on-and-off

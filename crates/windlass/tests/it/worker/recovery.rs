@@ -88,7 +88,7 @@ mod fanning_out {
 mod running {
     use super::*;
     on_every_engine!(
-        a_lost_lease_tells_its_handler_at_once,
+        a_lost_lease_stops_its_handler_at_once,
         a_worker_that_was_forgotten_goes_on_as_a_new_one,
     );
 
@@ -102,7 +102,7 @@ mod running {
     }
 
     /// Model: leases-and-heartbeats
-    async fn a_lost_lease_tells_its_handler_at_once(bench: &Bench) {
+    async fn a_lost_lease_stops_its_handler_at_once(bench: &Bench) {
         let (sender, mut received) = events();
         let running = Started::new(bench.worker().with(sender).heartbeat_every(RARELY).handle(waiting));
         let job = bench.client.submit(greet("x")).await.unwrap();
@@ -152,7 +152,7 @@ async fn quick(job: Greet) -> anyhow::Result<String> {
     Ok(job.name)
 }
 
-/// Model: wake-ups. Nobody keeps this store going, so nobody says that the delay is over; the worker looks for itself.
+/// Model: wake-ups. This store has no maintenance, so no notification says that the delay is over; the worker polls.
 #[tokio::test(start_paused = true)]
 async fn a_lost_wake_up_is_covered_by_the_backstop() {
     let bench = Bench::in_silence();

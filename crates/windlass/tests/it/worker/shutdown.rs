@@ -18,7 +18,7 @@ use crate::fixture::{On, secs};
 
 on_every_engine!(
     a_drain_lets_handlers_finish,
-    a_handler_that_stops_when_told_is_given_back,
+    a_handler_that_stops_when_asked_is_given_back,
     a_handler_that_does_not_stop_is_given_back,
     a_worker_leaves_the_registry,
     a_closed_store_ends_its_workers,
@@ -38,7 +38,7 @@ async fn polite(
         permit = gate.acquire() => permit?.forget(),
         () = cx.cancelled() => {
             sender.say("cancelled");
-            anyhow::bail!("told to stop")
+            anyhow::bail!("asked to stop")
         }
     }
     Ok(cx.attempt().to_string())
@@ -76,7 +76,7 @@ async fn a_drain_lets_handlers_finish(bench: &Bench) {
 }
 
 /// Model: crashes-and-poison
-async fn a_handler_that_stops_when_told_is_given_back(bench: &Bench) {
+async fn a_handler_that_stops_when_asked_is_given_back(bench: &Bench) {
     let ((sender, mut received), gate) = (events(), Gate::new(Semaphore::new(0)));
     let worker = || bench.worker().with(sender.clone()).with(gate.clone()).handle(polite);
     let running = Started::new(worker().drain(Duration::ZERO).grace(secs(3600)));

@@ -28,7 +28,7 @@ step_by_step_on_every_engine!(
     a_step_whose_value_cannot_be_kept_fails_for_good,
     checkpoints_outlive_attempts,
     a_checkpoint_outlives_a_suspension,
-    a_redrive_goes_on_after_the_last_step_or_starts_over,
+    a_redrive_continues_after_the_last_step_or_starts_over,
 );
 
 /// How often each step ran.
@@ -71,7 +71,11 @@ async fn every_step_runs_once_wherever_the_worker_dies(t: &TestClient) {
         let job = t.client().submit(greet("x")).await.unwrap();
         assert_eq!(t.run_due(worker().crash_at(point.clone())).await, 1);
         t.assert_state(job.id(), JobState::Running).await;
-        assert_eq!(t.run_due(worker()).await, 0, "{point:?}: a lease that holds is nobody else's");
+        assert_eq!(
+            t.run_due(worker()).await,
+            0,
+            "{point:?}: a lease that holds is not given to another worker"
+        );
         t.advance(secs(30)).await;
         t.assert_state(job.id(), JobState::Retrying).await;
         t.advance(secs(5)).await;
@@ -88,7 +92,7 @@ async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestClien
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         let bad = cx.step("bad", async {
             runs.count("bad");
-            Err::<u32, _>(Failure::permanent("gone", "for ever")).context("asking")
+            Err::<u32, _>(Failure::permanent("gone", "forever")).context("asking")
         });
         let bad = bad.await.unwrap_err();
         let flaky = cx.step("flaky", async {
@@ -108,7 +112,7 @@ async fn success_and_permanent_failures_are_saved_and_nothing_else(t: &TestClien
         t.run_due(Worker::new(t.client()).with(runs.clone()).handle(handler)).await;
         t.advance(secs(5)).await;
     }
-    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "asking: for ever, 2");
+    assert_eq!(job.result(Duration::ZERO).await.unwrap(), "asking: forever, 2");
     assert_eq!((runs.of("bad"), runs.of("flaky")), (1, 2));
 }
 
@@ -267,7 +271,7 @@ async fn a_checkpoint_outlives_a_suspension(t: &TestClient) {
 }
 
 /// Model: final-states, steps
-async fn a_redrive_goes_on_after_the_last_step_or_starts_over(t: &TestClient) {
+async fn a_redrive_continues_after_the_last_step_or_starts_over(t: &TestClient) {
     let handler = |_: Greet, cx: Cx, State(runs): State<Runs>| async move {
         cx.step("a", async { anyhow::Ok(runs.count("a")) }).await?;
         Err::<String, _>(anyhow::Error::from(Failure::permanent("no", "never")))

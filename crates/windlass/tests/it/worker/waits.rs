@@ -21,8 +21,8 @@ step_by_step_on_every_engine!(
     a_wait_ends_when_its_first_run_said,
     a_sleep_that_parked_no_job_begins_again,
     a_sleep_or_a_timeout_longer_than_the_lifetime_is_refused,
-    signals_sent_early_are_kept_and_each_is_heard_once,
-    a_signal_is_heard_again_after_a_crash,
+    signals_sent_early_are_kept_and_each_is_received_once,
+    a_signal_is_received_again_after_a_crash,
     a_signal_of_another_kind_is_an_error,
     fail_fast_ends_with_the_first_bad_child,
     collect_all_waits_for_every_child,
@@ -190,10 +190,10 @@ async fn a_wait_ends_when_its_first_run_said(t: &TestClient) {
 }
 
 /// Model: sleeps-and-signals
-async fn signals_sent_early_are_kept_and_each_is_heard_once(t: &TestClient) {
+async fn signals_sent_early_are_kept_and_each_is_received_once(t: &TestClient) {
     let job = t.client().submit(greet("x")).await.unwrap();
     job.signal("word", &"early").await.unwrap();
-    job.signal("other", &"unheard").await.unwrap();
+    job.signal("other", &"unused").await.unwrap();
     job.signal("word", &"bird").await.unwrap();
     t.run_due(Worker::new(t.client()).handle(listening)).await;
     t.assert_state(job.id(), JobState::Waiting).await;
@@ -206,7 +206,7 @@ async fn signals_sent_early_are_kept_and_each_is_heard_once(t: &TestClient) {
 }
 
 /// Model: sleeps-and-signals
-async fn a_signal_is_heard_again_after_a_crash(t: &TestClient) {
+async fn a_signal_is_received_again_after_a_crash(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         let word = cx.wait_signal::<String>("word", None).await?;
         cx.step("use", async { anyhow::Ok(()) }).await?;
@@ -247,7 +247,7 @@ async fn child(job: Greet, cx: Cx) -> anyhow::Result<String> {
     }
 }
 
-/// A parent's strategy, and what it heard of its children.
+/// A parent's strategy, and what it learned of its children.
 async fn collect(_: Add, cx: Cx, State(how): State<How>) -> anyhow::Result<u64> {
     let drafts = how.names.iter().map(|name| JobBuilder::new(&greet(name)).priority(70));
     let children = cx.spawn_all(drafts, how.strategy).await?;
@@ -271,7 +271,7 @@ fn describe(children: &Children<String>) -> String {
     format!("{}: {}", children.is_well, results.collect::<Vec<_>>().join(", "))
 }
 
-/// Runs a parent with such children as far as it goes, and again ten minutes later; says what it heard, and when.
+/// Runs a parent with such children as far as it goes, and again ten minutes later; says what it learned, and when.
 async fn run_group(
     t: &TestClient,
     strategy: GroupStrategy,
@@ -368,7 +368,7 @@ async fn children_are_spawned_once_wherever_the_parent_dies(t: &TestClient) {
     for point in points {
         let worker = || Worker::new(t.client()).handle(before_and_after).handle(child);
         let job = t.client().submit(Add { numbers: vec![] }).await.unwrap();
-        // Each round something may die once more; the lease ends, and somebody else goes on.
+        // Each round something may die once more; the lease ends, and another worker continues.
         t.run_due(worker().crash_at(point.clone())).await;
         t.advance(secs(40)).await;
         t.run_due(worker()).await;

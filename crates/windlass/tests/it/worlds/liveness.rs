@@ -37,7 +37,7 @@ impl Ends {
         let mut passed = Vec::new();
         let mut run = world.fork();
         let is_over = self.run(&mut run, &mut passed).await;
-        if is_over.map_err(|finding| format!("{finding}\nwhile everybody works on: {:?}", run.path))? {
+        if is_over.map_err(|finding| format!("{finding}\nwhile all workers continue: {:?}", run.path))? {
             self.runs += 1;
             let mut is_known = false;
             if run.view.jobs.iter().any(|job| !job.state.is_final()) {

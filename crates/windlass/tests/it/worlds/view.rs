@@ -70,7 +70,7 @@ fn look(tx: &mut ReadTx<'_>) -> Result<View, StoreError> {
             writeln!(text, "{kind:?} {} {}", document.key, from_now(&document.body, tx.now)).unwrap();
         }
     }
-    // When a worker was last heard from is part of the world.
+    // When a worker was last seen is part of the world.
     for worker in tx.db.documents(DocumentKind::Worker)? {
         let is_lost = String::from_utf8_lossy(&worker.body).contains(r#""is_lost":true"#);
         writeln!(text, "{} is lost: {is_lost}", worker.key).unwrap();

@@ -39,7 +39,7 @@ pub(super) enum Hands {
     Gone,
 }
 
-/// How often what could go on for ever may still happen.
+/// How often what could continue forever may still happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Budget {
     pub(super) crashes: usize,
@@ -112,8 +112,8 @@ pub(super) struct World {
     pub(super) left: Budget,
     /// Whether the operator has paused the queue.
     pub(super) is_paused: bool,
-    /// When the first worker, which is lost if it is silent, was last heard from.
-    heard: Timestamp,
+    /// When the first worker, which is lost if it is silent, was last seen.
+    seen_at: Timestamp,
     /// Whether it had been silent for too long when it last called.
     was_silent: bool,
     /// What the last step reported, if it did.
@@ -145,7 +145,7 @@ impl World {
             hands: [Hands::Empty; WORKERS],
             left: budget,
             is_paused: false,
-            heard: Timestamp::from_millis(START),
+            seen_at: Timestamp::from_millis(START),
             was_silent: false,
             reported: None,
             view,
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// The same state, which goes on by itself.
+    /// The same state, which continues by itself.
     pub(super) fn fork(&self) -> World {
         let engine = Arc::new(self.engine.fork(self.stage.env.clone()));
         let (stage, view, path) = (self.stage.clone(), self.view.clone(), self.path.clone());
@@ -212,7 +212,7 @@ impl World {
     fn silent_at(&self) -> Option<Timestamp> {
         let leases = self.view.jobs.iter().filter_map(|job| job.lease);
         let mut leases = leases.filter(|lease| lease.worker == self.workers[0]);
-        leases.next().map(|_| self.heard.plus(limits::WORKER_SILENCE_MAX))
+        leases.next().map(|_| self.seen_at.plus(limits::WORKER_SILENCE_MAX))
     }
 
     /// Does one step, and checks what it did.
@@ -227,8 +227,8 @@ impl World {
 
     async fn apply(&mut self, action: Action, before: &View) -> Result<(), String> {
         if action.is_call_of(0) {
-            self.was_silent = self.heard.plus(limits::WORKER_SILENCE_MAX) <= self.now();
-            self.heard = self.now();
+            self.was_silent = self.seen_at.plus(limits::WORKER_SILENCE_MAX) <= self.now();
+            self.seen_at = self.now();
         }
         match action {
             Action::Claim(worker) => self.claim(worker, 1).await.map(drop),
@@ -334,7 +334,7 @@ impl World {
         let reply = self.store().heartbeat(&Caller::local(), self.workers[worker], beats).await;
         let directive = reply.map_err(|error| error.to_string())?.directives[0].1;
         if directive == Directive::Continue && !is_valid {
-            return Err("a heartbeat for a lost lease was told to continue".to_owned());
+            return Err("a heartbeat for a lost lease was answered with continue".to_owned());
         }
         if directive != Directive::Continue {
             self.hands[worker] = Hands::Empty;

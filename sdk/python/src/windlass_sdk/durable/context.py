@@ -138,7 +138,7 @@ class BaseContext:
 
 
 def tell_to_stop(cx: BaseContext, reason: Reason) -> bool:
-    """Tells a handler to stop, from any thread; false if it was told before."""
+    """Asks a handler to stop, from any thread; false if it was asked before."""
     if cx._reason is not None:
         return False
     cx._reason = reason

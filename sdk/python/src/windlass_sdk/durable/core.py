@@ -164,13 +164,13 @@ class CallCore:
             task.cancel()
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
-        """Runs blocking work of a step. A thread cannot be stopped: it may go on after its step was cancelled."""
+        """Runs blocking work of a step. A thread cannot be stopped: it may continue after its step was cancelled."""
 
         def run() -> Any:
             try:
                 return work()
             except StopIteration as error:
-                # No future can have it: nobody would hear of it.
+                # No future can have it: it would not be noticed.
                 raise RuntimeError("the step raised StopIteration") from error
 
         if self.threads is None:
@@ -184,7 +184,7 @@ class CallCore:
         """Blocking work that still runs."""
         found = {asyncio.wrap_future(one) for one in list(self._threads)}
         for one in found:
-            # Nobody asks how it ended.
+            # Its result is not used.
             one.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return found
 

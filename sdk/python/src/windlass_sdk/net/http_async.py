@@ -88,7 +88,7 @@ class AsyncHttp:
                     continue
                 raise Unreachable(f"{self.address!r} did not answer: {error or 'timeout'}") from error
             except BaseException:
-                # Cancelled: the answer on this connection belongs to nobody.
+                # Cancelled: the answer on this connection is not needed any more.
                 connection.writer.close()
                 raise
             self._keep(connection, is_kept)

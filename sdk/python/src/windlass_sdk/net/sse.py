@@ -1,4 +1,4 @@
-"""Server-sent events, read line by line from an answer that goes on."""
+"""Server-sent events, read line by line from an answer that continues."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class StoreClock:
 
 
 def boot_seconds() -> float:
-    """A clock that goes on while the machine is suspended, where the system has one; the monotonic clock may stand still."""
+    """A clock that continues while the machine is suspended, where the system has one; the monotonic clock may stand still."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("windlass")
 
-#: Longest grace period of handlers whose worker is cut off, in seconds; the silence before they are told allows for it.
+#: Longest grace period of handlers whose worker is cut off, in seconds; the silence before they are stopped allows for it.
 CUT_OFF_GRACE_SECONDS = 10.0
 
 
@@ -66,8 +66,8 @@ class Attempt:
         self._given_up: asyncio.Future[None] = self.loop.create_future()
 
     def interrupt(self, reason: Reason) -> None:
-        """Tells the handler to stop; it is abandoned after the grace period. If its worker is cut off, that is shorter,
-        also for a handler that was told before."""
+        """Asks the handler to stop; it is abandoned after the grace period. If its worker is cut off, that is shorter,
+        also for a handler that was asked before."""
         is_first, grace = tell_to_stop(self.cx, reason), self.settings.grace
         if reason == "unreachable":
             if self._is_cut_off:

@@ -77,7 +77,7 @@ class Heartbeats(threading.Thread):
             self._beat(jobs)
             self._watch_loop()
             if not jobs:
-                # Without jobs there is nothing to be told; the server only needs to hear from the worker.
+                # Without jobs there are no directives; the server only needs to see the worker.
                 self._running.has_jobs.wait(HEARTBEAT_SECONDS / 2)
             self._over.wait(self._pause)
         self._http.close()
@@ -103,7 +103,7 @@ class Heartbeats(threading.Thread):
         self._pause = min(self._pause * 2, PAUSES[1])
 
     def _watch_silence(self) -> None:
-        """Tells handlers to stop when the worker was silent for too long. It makes no requests, which may take any time."""
+        """Asks handlers to stop when the worker was silent for too long. It makes no requests, which may take any time."""
         is_silent = False
         while not self._over.is_set():
             if not self._running.has_jobs.wait(HEARTBEAT_SECONDS / 2):
@@ -111,14 +111,14 @@ class Heartbeats(threading.Thread):
             left = self._left()
             if left <= 0:
                 if not is_silent:
-                    log.warning("no heartbeat was answered for %ds: handlers are told to stop", self._silence - left)
+                    log.warning("no heartbeat was answered for %ds: handlers are asked to stop", self._silence - left)
                 # The server knew the worker when it gave it the others.
                 self._running.interrupt_all("unreachable", self._silence)
             is_silent = left <= 0
             self._over.wait(LOOK_SECONDS if is_silent else min(LOOK_SECONDS, left))
 
     def _left(self) -> float:
-        """How long until handlers are told to stop unless a heartbeat is answered, in seconds."""
+        """How long until handlers are asked to stop unless a heartbeat is answered, in seconds."""
         return self._answered + self._silence - boot_seconds()
 
     def _keep_short(self) -> None:

@@ -26,7 +26,7 @@ class Registration:
         self, http: SyncHttp, body: Mapping[str, Any], on_lost: Callable[[], None], on_failed: Callable[[], None]
     ) -> None:
         self.id = ""
-        #: Why the worker cannot go on.
+        #: Why the worker cannot continue.
         self.failure: OtherProtocol | None = None
         self._http, self._body, self._on_lost, self._on_failed = http, body, on_lost, on_failed
         self._lock = threading.Lock()
@@ -62,10 +62,10 @@ class Registration:
         try:
             self.register(forgotten)
         except OtherProtocol as error:
-            log.error("cannot go on: %s", error)
+            log.error("cannot continue: %s", error)
             self._on_failed()
         except (ApiError, Unreachable) as error:
             log.warning("cannot register again: %s", error)
         except Exception:
-            # Such as an answer that is not the server's: the thread of the heartbeats goes on.
+            # Such as an answer that is not the server's: the thread of the heartbeats continues.
             log.exception("cannot register again")

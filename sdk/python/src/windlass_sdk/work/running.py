@@ -78,15 +78,15 @@ class Running:
         return [(id, one.cx.fence) for id, one in short.items()], min((one.lease for one in short.values()), default=0.0)
 
     def interrupt(self, id: str, fence: int, reason: Reason) -> None:
-        """Tells a handler to stop, unless another attempt of the job runs meanwhile."""
+        """Asks a handler to stop, unless another attempt of the job runs meanwhile."""
         with self._lock:
             attempt = self._attempts.get(id)
         if attempt is not None and attempt.cx.fence == fence:
-            log.info("job %s: told to stop: %s", id, reason)
+            log.info("job %s: asked to stop: %s", id, reason)
             attempt.interrupt(reason)
 
     def interrupt_all(self, reason: Reason, age: float = 0.0) -> None:
-        """Tells all handlers to stop that have run for this long, in seconds."""
+        """Asks all handlers to stop that have run for this long, in seconds."""
         with self._lock:
             until = boot_seconds() - age
             attempts = [attempt for id, attempt in self._attempts.items() if self._since[id] <= until]

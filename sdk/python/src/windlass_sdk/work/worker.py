@@ -42,8 +42,8 @@ EMPTY_SECONDS = 0.25
 class Worker:
     """Runs the jobs of an application until it is stopped.
 
-    It runs ``concurrency`` jobs at once and claims no more than it can start. ``drain`` is how long running jobs may go
-    on after it was told to stop, ``grace`` how long a handler may clean up. With ``lenient_steps`` jobs continue though
+    It runs ``concurrency`` jobs at once and claims no more than it can start. ``drain`` is how long running jobs may
+    continue after it was asked to stop, ``grace`` how long a handler may clean up. With ``lenient_steps`` jobs continue though
     the code does not match what they saved. ``queues`` are all unless given. ``processes`` is the number of processes for
     handlers that need one. Without ``schedules`` it does not create the application's schedules on the server.
     """

@@ -250,7 +250,7 @@ impl Delayer {
     }
 
     /// Waits for what can be done next with both sockets of a connection, and for nothing else: a closed socket would
-    /// wake the thread for ever.
+    /// wake the thread forever.
     fn await_events(&mut self, connection: u64) -> io::Result<()> {
         let Some(sides) = self.connections.get_mut(&connection) else { return Ok(()) };
         for (number, side) in (SOCKETS + connection * 2..).zip(sides) {

@@ -102,7 +102,7 @@ pub(super) async fn follow(client: &ServerClient, args: &SeveralArgs, is_json: b
     let mut events = ReconnectingStream::open(client, args.events()).await?;
     let mut sources = BTreeMap::new();
     let mut printer = Printer { is_json, paint: Paint::for_data(), count: 0 };
-    let (mut patience, mut is_known, mut has_told) = (RetryDeadline::default(), false, false);
+    let (mut patience, mut is_known, mut has_reported) = (RetryDeadline::default(), false, false);
     output::note(&format!("following {}; stop with Ctrl-C", client.place()));
     loop {
         if !is_known {
@@ -124,8 +124,8 @@ pub(super) async fn follow(client: &ServerClient, args: &SeveralArgs, is_json: b
             };
             let Ok(record) = serde_json::from_str::<RecordView>(&event.data) else { continue };
             let has_room = sources.len() < args.limit.clamp(1, LOGS_JOBS_MAX);
-            if !note(&mut sources, &record, has_room) && !has_told {
-                has_told = true;
+            if !note(&mut sources, &record, has_room) && !has_reported {
+                has_reported = true;
                 output::note("more jobs run than are followed; -n follows more at a time");
             }
         }

@@ -14,7 +14,7 @@ const SKIPPED: [&str; 6] = ["node_modules", "target", "__pycache__", "dist", "bu
 /// Ends of the names of files that programs write while they run: a restart because of them would never end.
 const WRITTEN: [&str; 8] = [".db", ".db-shm", ".db-wal", ".log", ".pid", ".pyc", ".sqlite", ".tmp"];
 
-/// Never returns, except with an error. Tells of every change since `last`.
+/// Never returns, except with an error. Reports every change since `last`.
 pub(super) async fn watch(folder: &Path, mut last: u64, changed: &watch::Sender<()>) -> anyhow::Result<()> {
     loop {
         tokio::time::sleep(WATCH_EVERY).await;

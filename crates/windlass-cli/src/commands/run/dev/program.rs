@@ -98,9 +98,9 @@ async fn next(changes: &mut watch::Receiver<()>) {
 async fn end(mut child: Child, grace: Duration) {
     let Some(group) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) else { return };
     // It may have ended by itself.
-    let _heard_or_gone = kill_process_group(group, Signal::TERM);
+    let _ended_or_gone = kill_process_group(group, Signal::TERM);
     if tokio::time::timeout(grace, child.wait()).await.is_err() {
-        let _heard_or_gone = kill_process_group(group, Signal::KILL);
+        let _ended_or_gone = kill_process_group(group, Signal::KILL);
         let _reaped = child.wait().await;
     }
 }

@@ -133,7 +133,7 @@ impl Case {
         let id = self.submit(&stage).await?;
         let mut child = worker::spawn(program, &stage.url_of_another_protocol().await?, &folder.0)?;
         let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
-        let status = ended.ok().context("the worker goes on with a protocol that it does not know")??;
+        let status = ended.ok().context("the worker continues with a protocol that it does not know")??;
         ensure!(status.code().is_some_and(|code| code != 0), "the worker must fail, and ended with {status}");
         let job = get(&stage, id).await?.job;
         ensure!(job.attempt == 0, "the worker has taken a job");

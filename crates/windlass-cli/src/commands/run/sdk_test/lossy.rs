@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_told_apart_by_their_first_line() {
+    fn requests_are_distinguished_by_their_first_line() {
         let kind = |line: &str| asked(format!("{line} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes());
         assert_eq!(kind("POST /api/v1/claims"), Some(RequestKind::Claim));
         assert_eq!(kind("POST /api/v1/outcomes"), Some(RequestKind::Outcome));

@@ -44,7 +44,7 @@ impl Worker {
         Ok(Worker { orders, task: tokio::spawn(kept.run(first, inbox)) })
     }
 
-    /// Tells the process something.
+    /// Sends a command to the process.
     pub(super) async fn order(&self, order: Order) -> anyhow::Result<()> {
         self.orders.send(order).await.context("the worker is gone")
     }
@@ -133,6 +133,6 @@ pub(super) fn spawn(program: &[OsString], url: &str, folder: &Path) -> anyhow::R
 fn signal(child: &Child, signal: Signal) {
     if let Some(group) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
         // It may have ended by itself.
-        let _heard_or_gone = kill_process_group(group, signal);
+        let _ended_or_gone = kill_process_group(group, signal);
     }
 }

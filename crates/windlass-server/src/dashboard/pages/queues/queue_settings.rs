@@ -45,9 +45,9 @@ fn set(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> QueueSett
 impl QueueSettingsView {
     /// The settings of a tenant, which apply in addition to the general ones; or the general ones.
     pub(super) fn of(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> QueueSettingsView {
-        let (own, everybody) = (set(queue, tenant, config), tenant.map(|_| set(queue, None, config)));
+        let (own, shared) = (set(queue, tenant, config), tenant.map(|_| set(queue, None, config)));
         let all = |text: &dyn Fn(&QueueSettings) -> Option<String>, none: &str| {
-            let value = everybody.as_ref().and_then(text);
+            let value = shared.as_ref().and_then(text);
             value.map_or_else(|| none.to_owned(), |value| format!("{value} for all tenants"))
         };
         let number = |name: &str, label: &str, of: &dyn Fn(&QueueSettings) -> Option<u64>, none: &str| {
@@ -71,12 +71,12 @@ impl QueueSettingsView {
         let aging =
             text("aging", "Priority aging", own.aging.map(exact), all(&|set| set.aging.map(exact), "never"));
         let mut order = vec![aging.hinted("a waiting job's priority rises by 1 in each such time")];
-        let is_fair = everybody.as_ref().unwrap_or(&own).fair_by == Some(FairBy::Tenant);
-        if everybody.is_none() {
+        let is_fair = shared.as_ref().unwrap_or(&own).fair_by == Some(FairBy::Tenant);
+        if shared.is_none() {
             let fair = tick("fair", "Fair between tenants", is_fair);
             order.push(fair.hinted("tenants take turns: one with many jobs does not delay the others"));
         }
-        let others = if everybody.is_some() { "as for all tenants" } else { "" };
+        let others = if shared.is_some() { "as for all tenants" } else { "" };
         QueueSettingsView {
             groups: vec![
                 SettingGroup { title: "Limits", fields: limits },

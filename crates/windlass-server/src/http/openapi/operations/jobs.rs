@@ -16,7 +16,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
          `after` as `@name`.")
         .body(r#"{"jobs": [{"type": "order.charge", "name": "charge"}, {"type": "order.ship", "after": ["@charge"]}]}"#),
     op("post /jobs/bulk", "actOnJobs",
-        "The same action on every job that matches a filter. With `dry_run` it only counts them. With `limit` it goes on where \
+        "The same action on every job that matches a filter. With `dry_run` it only counts them. With `limit` it continues where \
          `next_cursor` says.")
         .body(r#"{"action": "redrive", "filter": {"state": "dead_letter", "queue": "mail"}, "dry_run": true}"#),
     op("get /jobs/{id}", "getJob",

@@ -106,7 +106,7 @@ impl Search {
             let anywhere = tx.env.entropy.next_u64();
             tx.aging_turns().sort(&mut lanes, |(lane, _)| &lane.lane, anywhere);
         }
-        // One more than the bound, which tells whether all were found.
+        // One more than the bound, which shows whether all were found.
         let lower = tx.db()?.heads(&cursors(&lanes), max + 1)?;
         let found: usize = lower.iter().map(Vec::len).sum();
         self.count_reads(found);

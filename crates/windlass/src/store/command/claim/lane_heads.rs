@@ -16,7 +16,7 @@ use crate::store::tx::write_tx::WriteTx;
 /// Maximum number of lanes whose first position is remembered.
 const LANE_HEADS_REMEMBERED: usize = 65_536;
 
-/// The first possible positions of lanes. Exact for the order of claims as long as it hears of every job that is stored:
+/// The first possible positions of lanes. Exact for the order of claims as long as it is given every job that is stored:
 /// what other connections have added is registered, and everything is forgotten if that is not known.
 #[derive(Debug, Default)]
 pub(in crate::store) struct LaneHeads {

@@ -17,7 +17,7 @@ use crate::store::engine::{
     KeyHolder, RecordQuery, Side,
 };
 use crate::store::tx::write_tx::WriteTx;
-use crate::store::verify::graph::{count_children, set_aside_for_nobody};
+use crate::store::verify::graph::{count_children, set_aside_for_no_limit};
 use crate::store::verify::repair::{Defect, RepairResult};
 
 /// A repair of a plan.
@@ -294,7 +294,7 @@ impl WriteTx<'_> {
             return Ok(RepairResult::Gone);
         };
         self.flush()?;
-        if set_aside_for_nobody(&mut self.read_tx(), &job)?.is_none() {
+        if set_aside_for_no_limit(&mut self.read_tx(), &job)?.is_none() {
             return Ok(RepairResult::Gone);
         }
         self.set_blocked(seq, false)?;

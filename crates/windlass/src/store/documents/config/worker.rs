@@ -28,7 +28,7 @@ pub struct Worker {
     pub heartbeats: bool,
     /// When it registered.
     pub registered_at: Timestamp,
-    /// When it was last heard from. The stored value is not newer than when it registered, came back or was paused:
+    /// When it was last seen. The stored value is not newer than when it registered, came back or was paused:
     /// heartbeats are stored separately (`liveness.rs`), and [`Store::config`](crate::store::Store::config) combines
     /// both.
     pub seen_at: Timestamp,
@@ -53,7 +53,7 @@ impl Worker {
         self.heartbeats && self.silent_after(grace) <= now
     }
 
-    /// When it counts as lost unless it is heard from.
+    /// When it counts as lost unless it is seen.
     pub fn silent_at(&self) -> Timestamp {
         self.silent_after(&Grace::default())
     }
@@ -64,7 +64,7 @@ impl Worker {
         Worker::silent_when(self.seen_at, grace)
     }
 
-    /// When a worker last heard from at `seen_at` counts as lost unless it is heard from.
+    /// When a worker last seen at `seen_at` counts as lost unless it is seen.
     pub(crate) fn silent_when(seen_at: Timestamp, grace: &Grace) -> Timestamp {
         grace.silent_from(seen_at).plus(limits::WORKER_SILENCE_MAX)
     }

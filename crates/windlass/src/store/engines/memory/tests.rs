@@ -185,7 +185,7 @@ fn work_that_panics_after_it_wrote_leaves_nothing() {
     });
     assert!(matches!(outcome, Err(StoreError::Database(_))), "{outcome:?}");
     assert_eq!(contents(&engine), before);
-    write(&engine, add).expect("the engine goes on");
+    write(&engine, add).expect("the engine continues");
 }
 
 /// Model: retention. Job data is removed with its job, but not the key that another job has taken since.
@@ -303,7 +303,7 @@ fn audit_numbers_have_no_gap() {
 }
 
 #[test]
-fn a_fork_has_the_same_content_and_goes_on_separately() {
+fn a_fork_has_the_same_content_and_continues_separately() {
     let (engine, _) = engine();
     write(&engine, add).unwrap();
     let before = contents(&engine);
@@ -312,7 +312,7 @@ fn a_fork_has_the_same_content_and_goes_on_separately() {
     write(&fork, add).unwrap();
     assert_ne!(contents(&fork), before);
     assert_eq!(contents(&engine), before, "what happens to the fork is not seen here");
-    // Each goes on as if it were alone.
+    // Each continues as if it were alone.
     write(&engine, add).unwrap();
     assert_eq!(contents(&engine), contents(&fork));
 }

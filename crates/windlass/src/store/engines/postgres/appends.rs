@@ -147,7 +147,7 @@ impl Tables {
     }
 
     /// Reads what was appended before this transaction; returns the time of the last of it, or of the last commit. Time
-    /// goes on from there: submissions were answered with these times.
+    /// continues from there: submissions were answered with these times.
     pub(super) fn read_appends(&mut self) -> EngineResult<Timestamp> {
         let mut last = Timestamp::from_millis(self.meta.at);
         let mut recent = body::Recent::default();

@@ -61,7 +61,7 @@ fn measure_in(
     Ok(Baseline { insert: inserted, claim_and_finish: rate(watch) })
 }
 
-#[allow(clippy::cast_precision_loss, reason = "nobody reads more than three digits")]
+#[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn rate(watch: Stopwatch) -> f64 {
     JOBS as f64 / watch.elapsed().as_secs_f64()
 }

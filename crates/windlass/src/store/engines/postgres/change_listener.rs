@@ -30,15 +30,15 @@ pub(super) struct ChangeListener {
     node: i32,
     /// The last commit that was polled, and its nonce; `None` before the first poll of a connection.
     known: Option<(i64, i64)>,
-    /// Whether somebody in this process waits for changes: other nodes then announce theirs.
+    /// Whether a caller in this process waits for changes: other nodes then announce theirs.
     is_waiting: bool,
-    /// Whether the other nodes have not been told yet that somebody began to wait here.
-    is_untold: bool,
-    /// Polls in a row at which nobody waited any more.
+    /// Whether the other nodes have not been notified yet that a caller began to wait here.
+    is_unreported: bool,
+    /// Polls in a row at which no caller waited any more.
     idle_polls: u32,
-    /// Whether nobody waited on another node at the last poll.
+    /// Whether no caller waited on another node at the last poll.
     is_alone: bool,
-    /// Kinds of changes that were not announced because nobody waited for them.
+    /// Kinds of changes that were not announced because no caller waited for them.
     withheld: u8,
     /// The last commit that each other node announced.
     announced: HashMap<i32, i64>,
@@ -69,7 +69,7 @@ impl ChangeListener {
             node,
             known: None,
             is_waiting: false,
-            is_untold: false,
+            is_unreported: false,
             idle_polls: 0,
             is_alone: false,
             withheld: 0,
@@ -160,8 +160,8 @@ impl ChangeListener {
         let (notifications, env) = (self.notifications.clone(), self.env.clone());
         let (mut pace, mut last) = (Pace::default(), None::<Stopwatch>);
         loop {
-            let is_heard = self.address.is_notifying && !self.is_alone && !self.is_untold;
-            notifications.know(is_heard.then(|| self.announcer()));
+            let is_seen = self.address.is_notifying && !self.is_alone && !self.is_unreported;
+            notifications.know(is_seen.then(|| self.announcer()));
             // Meanwhile the notifications of others are received.
             let pause = last.map_or(Duration::ZERO, |last| pace.interval().saturating_sub(last.elapsed()));
             let due = async {
@@ -191,13 +191,13 @@ impl ChangeListener {
         }
     }
 
-    /// Somebody waits in this process from now on: other nodes find the lock taken, and announce what they withheld.
+    /// A caller waits in this process from now on: other nodes find the lock taken, and announce what they withheld.
     async fn begin_to_wait(&mut self, client: &Client, waiting: i64) -> Result<(), Error> {
         client.batch_execute(&format!("SELECT pg_advisory_lock_shared({waiting})")).await?;
         (self.is_waiting, self.idle_polls) = (true, 0);
         self.unannounced.clear();
-        // They are told even if a poll finds before that that nobody else waits.
-        self.is_untold = true;
+        // They are notified even if a poll finds first that no other node waits.
+        self.is_unreported = true;
         self.notifications.add(EVERYTHING);
         Ok(())
     }
@@ -224,7 +224,7 @@ impl ChangeListener {
             announcement.done();
             return Ok(());
         }
-        if self.is_alone && !self.is_untold {
+        if self.is_alone && !self.is_unreported {
             self.withheld |= announcement.kinds;
             announcement.done();
             return Ok(());
@@ -238,7 +238,7 @@ impl ChangeListener {
         );
         notifications.announced();
         client.batch_execute(&sql).await?;
-        (self.is_untold, self.withheld) = (false, 0);
+        (self.is_unreported, self.withheld) = (false, 0);
         announcement.done();
         Ok(())
     }
@@ -278,7 +278,7 @@ impl ChangeListener {
         wakeups.recorded_by_others();
     }
 
-    /// Somebody waits on another node, and needs what was withheld.
+    /// A caller waits on another node, and needs what was withheld.
     fn meet_others(&mut self) {
         self.is_alone = false;
         let withheld = std::mem::take(&mut self.withheld);
@@ -287,11 +287,11 @@ impl ChangeListener {
         }
     }
 
-    /// Polls for commits of other nodes, and whether somebody waits on one.
+    /// Polls for commits of other nodes, and whether a caller waits on one.
     async fn poll(&mut self, client: &Client, waiting: i64) -> Result<(), Error> {
         if self.address.is_notifying {
             self.end_waiting(client, waiting).await?;
-            // Only if nobody else waits it gets the lock that waiting nodes share.
+            // Only if no other node waits it gets the lock that waiting nodes share.
             let sql = format!(
                 "SELECT CASE WHEN pg_try_advisory_lock({waiting}) THEN pg_advisory_unlock({waiting}) ELSE false END"
             );
@@ -313,7 +313,7 @@ impl ChangeListener {
             self.inbox.call();
         }
         if waiting.first().is_some_and(|row| row.get(1)) {
-            // No commit tells of it; a claim takes it in.
+            // No commit announces it; a claim takes it in.
             self.env.wakeups.work_arrived();
         }
         self.read_commits(client).await
@@ -354,7 +354,7 @@ impl ChangeListener {
         if !unannounced.is_empty() {
             self.env.wakeups.changed_by_others();
         }
-        // Where nobody waits, nobody announces.
+        // Where no caller waits, nothing is announced.
         self.unannounced = if self.is_waiting { unannounced } else { Vec::new() };
         Ok(())
     }

@@ -35,11 +35,11 @@ pub(super) struct Notifications {
     audience: Mutex<Audience>,
 }
 
-/// Who announces changes, as long as somebody may wait for them on another node.
+/// Who announces changes, as long as a caller may wait for them on another node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Announcer {
     pub(super) node: i32,
-    /// Whether somebody waits on this node, too.
+    /// Whether a caller waits on this node, too.
     pub(super) is_waiting: bool,
 }
 
@@ -73,7 +73,7 @@ impl Notifications {
         self.audience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records who announces changes; `None` if nobody waits for them.
+    /// Records who announces changes; `None` if no caller waits for them.
     pub(super) fn know(&self, announcer: Option<Announcer>) {
         self.audience().announcer = announcer;
     }
@@ -83,7 +83,7 @@ impl Notifications {
         self.audience().last = Some(Stopwatch::start());
     }
 
-    /// The message that announces a change along with it, if somebody may wait for it and this node has announced nothing
+    /// The message that announces a change along with it, if a caller may wait for it and this node has announced nothing
     /// for a while. In a transaction that waits for the disk a notification keeps others from being made, so this is for a
     /// change that is alone.
     pub(super) fn along_with(&self, effects: &Effects) -> Option<String> {
@@ -211,7 +211,7 @@ pub(super) struct Sent {
     pub(super) kinds: u8,
     /// Whether jobs were submitted through SQL.
     pub(super) has_entries: bool,
-    /// Whether somebody waits on one of the nodes that announced something.
+    /// Whether a caller waits on one of the nodes that announced something.
     pub(super) is_waiting: bool,
     /// Whether the connection has ended, and no more notifications will arrive on it.
     pub(super) is_over: bool,
@@ -242,7 +242,7 @@ impl Received {
                 }
                 let last = state.commits.entry(node).or_insert(commit);
                 *last = commit.max(*last);
-                // An older build does not say so, and always wants to hear of changes.
+                // An older build does not say so, and always wants changes to be announced.
                 state.is_waiting |= !matches!(parts.next(), Some(Ok(0)));
             }
             // Not from a node: jobs submitted through SQL.
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_committed_while_nobody_listened_is_announced_later() {
+    async fn what_was_committed_without_listeners_is_announced_later() {
         let notifications = Notifications::default();
         notifications.add(WORK);
         // A waiter for the close only must not use up the notification.
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn only_a_change_that_is_alone_is_announced_along_with_it() {
         let (notifications, effects) = (Notifications::default(), Effects::default());
-        assert_eq!(notifications.along_with(&effects), None, "nobody waits");
+        assert_eq!(notifications.along_with(&effects), None, "no caller waits");
         notifications.know(Some(Announcer { node: 7, is_waiting: true }));
         notifications.committed(&effects, 5);
         assert_eq!(notifications.along_with(&effects), None, "something before it is not announced yet");

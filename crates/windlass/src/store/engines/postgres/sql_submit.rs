@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_was_refused_before_it_was_heard_can_be_made_again() {
+    fn a_call_that_was_refused_before_it_was_read_can_be_made_again() {
         let writes: Arc<TaskQueue<Box<dyn WriteTask>>> = Arc::new(TaskQueue::new(8));
         let inbox = Arc::new(Inbox::new(writes.clone()));
         inbox.call();

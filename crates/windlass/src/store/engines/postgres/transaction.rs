@@ -132,7 +132,7 @@ impl Tables {
         }
         for (plan, asked) in joined {
             // The last answer is what was appended. Tasks that joined may come after submissions that were appended and
-            // answered since the first look. Nobody else takes those in while the lock is held, so a later look finds
+            // answered since the first look. No other node takes those in while the lock is held, so a later look finds
             // what an earlier one did.
             let mut answers = self.link.answers(asked)?;
             self.appends.found = answers.pop().unwrap_or_default();

@@ -200,7 +200,7 @@ impl Writer {
         arriving: Option<&Arrivals>,
     ) -> EngineResult<(Effects, Option<i64>)> {
         let mut unknown: Option<Unknown> = None;
-        let nobody_waits = Deadline::after(self.env.timing.outage_max);
+        let no_caller_waits = Deadline::after(self.env.timing.outage_max);
         loop {
             if unknown.is_none() {
                 tasks.retain(|task| !task.is_withdrawn());
@@ -229,7 +229,7 @@ impl Writer {
             self.idle.lost();
             let Timing { request_max, outage_max, .. } = self.env.timing;
             let outage =
-                until.map_or(nobody_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
+                until.map_or(no_caller_waits, |until| until.minus(request_max.saturating_sub(outage_max)));
             let is_given_up = outage.is_over() && unknown.is_some();
             let lost = if is_given_up { Err(error.clone()) } else { self.reconnect(outage, until) };
             if let Err(error) = lost {

@@ -40,7 +40,7 @@ pub fn measure(folder: &Path, jobs: u32, payload: usize) -> Result<Baseline> {
     Ok(Baseline { insert: inserted, claim_and_finish: rate(jobs, watch) })
 }
 
-#[allow(clippy::cast_precision_loss, reason = "nobody reads more than three digits")]
+#[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn rate(jobs: i64, watch: Stopwatch) -> f64 {
     jobs as f64 / watch.elapsed().as_secs_f64()
 }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn network_file_systems_are_told_from_local_ones() {
+    fn network_file_systems_are_distinguished_from_local_ones() {
         let network = [
             "nfs",
             "nfs4",

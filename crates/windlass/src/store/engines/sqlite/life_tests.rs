@@ -192,7 +192,7 @@ fn urgent_tasks_go_before_others() {
 }
 
 #[test]
-fn one_task_too_many_is_told_to_come_again_but_heartbeats_are_not() {
+fn one_task_too_many_is_asked_to_come_again_but_heartbeats_are_not() {
     let t = Fixture::new();
     let engine = t.open();
     let go_on = t.hold(&engine);
@@ -425,7 +425,7 @@ fn closing_finishes_what_was_taken_and_may_be_repeated() {
     engine.read(test_read(&t, |_| {}));
     let closed = StoreError::Closed;
     assert_eq!([t.answer(), t.answer()], [("late", Err(closed.clone())), ("look", Err(closed))]);
-    assert!(!t.path("jobs.db-wal").exists(), "the log is in the database when nobody else is there");
+    assert!(!t.path("jobs.db-wal").exists(), "the log is in the database when no other process has it open");
 }
 
 #[test]

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_told_from_one_that_was_there() {
+    fn a_new_file_is_distinguished_from_an_old_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("jobs.db");
         assert!(!locate(&path).unwrap().was_there);

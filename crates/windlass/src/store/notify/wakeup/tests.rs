@@ -59,7 +59,7 @@ async fn is_notified(listener: &mut Listener) -> bool {
 
 /// Model: worker-pause. The handlers of a worker that is paused aggressively are notified before other workers run their jobs for long.
 #[tokio::test]
-async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
+async fn a_worker_whose_jobs_are_taken_away_is_notified_at_once() {
     let t = Fixture::new();
     let (worker, _) = t.running().await;
     let mut interrupts = t.interrupts();
@@ -70,7 +70,7 @@ async fn a_worker_whose_jobs_are_taken_away_is_told_at_once() {
 
 /// Model: leases-and-heartbeats
 #[tokio::test]
-async fn a_worker_whose_lease_is_lost_is_told_at_once() {
+async fn a_worker_whose_lease_is_lost_is_notified_at_once() {
     let t = Fixture::new();
     t.running().await;
     let mut interrupts = t.interrupts();
@@ -80,7 +80,7 @@ async fn a_worker_whose_lease_is_lost_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_ends_by_itself_interrupts_nobody() {
+async fn an_attempt_that_ends_by_itself_interrupts_no_other() {
     let t = Fixture::new();
     let (worker, claimed) = t.running().await;
     let mut interrupts = t.interrupts();

@@ -1,4 +1,4 @@
-//! When workers were last heard from, as read and changed by a write transaction. Written immediately, and not undone
+//! When workers were last seen, as read and changed by a write transaction. Written immediately, and not undone
 //! with a refused command: the worker did call.
 
 use super::WriteTx;
@@ -8,7 +8,7 @@ use crate::store::documents::liveness::{self, Liveness};
 use crate::store::engine::{DocumentKind, EngineResult};
 
 impl WriteTx<'_> {
-    /// When all workers were last heard from.
+    /// When all workers were last seen.
     pub(crate) fn liveness(&mut self) -> EngineResult<&Liveness> {
         let read = self.cache.liveness.read_all(self.db);
         read.inspect_err(|error| {
@@ -25,7 +25,7 @@ impl WriteTx<'_> {
         })
     }
 
-    /// Stores when a worker was heard from.
+    /// Stores when a worker was seen.
     pub(crate) fn put_liveness(&mut self, worker: &Worker) -> EngineResult<()> {
         let (key, body) = (worker.id.to_string(), liveness::body(worker.seen_at));
         self.put_document(DocumentKind::Liveness, &key, Some(&body), |_| {})?;

@@ -126,7 +126,7 @@ async fn a_changed_submission_hides_no_other_job() {
 
 /// Model: payload. A row that cannot even be read as a job is left out of claims.
 #[tokio::test]
-async fn a_record_that_cannot_be_read_is_in_nobodys_way() {
+async fn a_record_that_cannot_be_read_stops_no_other_job() {
     for (on, sql) in [
         (On::Sqlite, "UPDATE hot SET record = CAST(substr(record, 1, 5) || x'07' AS BLOB) WHERE seq = 1"),
         (On::Postgres, "UPDATE @hot SET record = '\\x07' WHERE seq = 1"),

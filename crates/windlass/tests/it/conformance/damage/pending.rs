@@ -117,7 +117,7 @@ async fn an_end_that_is_announced_and_has_not_come_is_found() {
     assert_eq!(broken(&store).await, ["cascades"]);
 }
 
-/// A child that nobody cancels runs on for a parent that is gone.
+/// A child that is not cancelled runs on for a parent that is gone.
 #[tokio::test]
 async fn a_child_that_a_cancellation_did_not_reach_is_found() {
     let options = StoreOptions { cascade_jobs_per_commit: 1, ..StoreOptions::default() };
@@ -131,7 +131,7 @@ async fn a_child_that_a_cancellation_did_not_reach_is_found() {
     for child in children {
         live.extend((!t.state(child.id).await.is_final()).then_some(child));
     }
-    assert!(!live.is_empty(), "the cancellation goes on in a later commit");
+    assert!(!live.is_empty(), "the cancellation continues in a later commit");
     let cursor = "SELECT key, CAST(body AS TEXT) FROM documents WHERE kind = ?1";
     let (mut key, mut body) = (String::new(), String::new());
     let store = edited(&t, |file| {
@@ -158,7 +158,7 @@ async fn a_child_that_a_cancellation_did_not_reach_is_found() {
     assert!(found.findings[0].contains("nothing is left that cancels it"), "{:?}", found.findings);
 }
 
-/// A key of a job that has ended would stay in the store for ever.
+/// A key of a job that has ended would stay in the store forever.
 #[tokio::test]
 async fn a_unique_key_that_outlived_its_job_is_found() {
     let t = Fixture::new(On::Sqlite);

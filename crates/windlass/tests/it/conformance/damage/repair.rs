@@ -1,5 +1,5 @@
 //! What follows from other stored data is repaired, on both databases, each repair in a commit with its record; what does not
-//! follow is refused, and a person is told what to do.
+//! follow is refused, and a person is shown what to do.
 
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ async fn counters_are_counted_again() {
     }
 }
 
-/// Jobs are submitted and end between the plan and its repairs, and somebody else repairs, too.
+/// Jobs are submitted and end between the plan and its repairs, and another process repairs, too.
 #[tokio::test]
 async fn counters_that_move_meanwhile_are_repaired_by_what_was_wrong_and_once() {
     for (on, edit) in [
@@ -234,7 +234,7 @@ async fn a_lost_edge_is_restored_from_the_submission() {
 }
 
 #[tokio::test]
-async fn open_dependencies_are_counted_again_and_an_end_is_told() {
+async fn open_dependencies_are_counted_again_and_an_end_is_passed_on() {
     for (unmet, state) in [(2, JobState::Pending), (0, JobState::Pending)] {
         let t = Fixture::new(On::Sqlite);
         let first = t.submit(new_job("first")).await.id;
@@ -249,7 +249,7 @@ async fn open_dependencies_are_counted_again_and_an_end_is_told() {
         assert_eq!(store.get(&t.me, second).await.unwrap().unwrap().job.after_unmet, 1);
         store.close();
     }
-    // The end of the dependency was never told: the job still counts it, and would wait for ever.
+    // The end of the dependency was never passed on: the job still counts it, and would wait forever.
     let t = Fixture::new(On::Sqlite);
     let first = t.submit(new_job("first")).await.id;
     let second = t.submit(NewJob { after: vec![Dependency::Job(first)], ..new_job("second") }).await.id;
@@ -275,7 +275,7 @@ async fn open_dependencies_are_counted_again_and_an_end_is_told() {
     store.close();
 }
 
-/// A group whose last child was not counted would keep its parent for ever.
+/// A group whose last child was not counted would keep its parent forever.
 #[tokio::test]
 async fn a_group_is_counted_again_and_decided() {
     let t = Fixture::new(On::Sqlite);

@@ -48,7 +48,7 @@ async fn an_edit_of_any_column_of_any_sealed_record_is_found() {
         "alias = 'DONE'",
         "at = at + 1",
         "actor_type = 'system'",
-        "actor_id = 'nobody'",
+        "actor_id = 'unknown'",
         "tenant = 'other'",
         "job = randomblob(16)",
         "trace_id = 'trace'",

@@ -40,7 +40,7 @@ async fn without(t: &Fixture, on: On, jobs: &[JobId]) -> Store {
 /// Applies what is due, as a server does; says when it is to look again.
 async fn ticked(store: &Store) -> Option<Timestamp> {
     for _ in 0..100 {
-        let round = store.tick().await.expect("maintenance goes on");
+        let round = store.tick().await.expect("maintenance continues");
         if !round.has_more {
             return round.next_at;
         }
@@ -194,9 +194,12 @@ async fn it_hurts_no_job_of_its_worker() {
         let ids: Vec<JobId> = jobs.iter().map(|claimed| claimed.job.id).collect();
         let store = without(&t, on, &ids[..1]).await;
         let beats = jobs.iter().map(|claimed| HeartbeatItem::new(claimed.job.id, claimed.job.fence));
-        let told = store.heartbeat(&t.me, worker, beats.collect()).await.unwrap().directives;
-        let told: Vec<Directive> = told.into_iter().map(|(_, directive)| directive).collect();
-        assert!(told[1..].iter().all(|directive| *directive == Directive::Continue), "{on:?}: {told:?}");
+        let answered = store.heartbeat(&t.me, worker, beats.collect()).await.unwrap().directives;
+        let answered: Vec<Directive> = answered.into_iter().map(|(_, directive)| directive).collect();
+        assert!(
+            answered[1..].iter().all(|directive| *directive == Directive::Continue),
+            "{on:?}: {answered:?}"
+        );
         let report =
             |at: usize| Report::new(ids[at], jobs[at].job.fence, Outcome::Completed { result: None });
         let done = store.finish(&t.me, worker, vec![report(0), report(1)]).await.unwrap();

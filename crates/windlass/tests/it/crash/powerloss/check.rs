@@ -134,7 +134,7 @@ enum Phase {
 }
 
 impl Moment {
-    fn hear(&mut self, line: &str) {
+    fn record(&mut self, line: &str) {
         match line {
             "opened" => self.phase = self.phase.max(Phase::Opened),
             "backing-up" => self.acks_in_backup = self.acks,
@@ -161,7 +161,7 @@ impl Checker<'_> {
                 }
             }
             match self.events.get(at) {
-                Some(Event::Said(line)) => moment.hear(line),
+                Some(Event::Said(line)) => moment.record(line),
                 Some(Event::Disk(event)) => disk.apply(event),
                 None => {}
             }
@@ -225,7 +225,7 @@ impl Checker<'_> {
             self.check_content(&store, name, acks, checked).await;
             self.seen.lock().unwrap().contents.insert(content, acks);
         }
-        // A store that lost power goes on; what was put in place without its marker begins a generation with this commit.
+        // A store that lost power continues; what was put in place without its marker begins a generation with this commit.
         if name == "jobs.db" {
             store
                 .submit(&Caller::local(), vec![new_job("afterwards")], SubmitOptions::default())

@@ -1,5 +1,5 @@
 //! A database server whose clock jumps at random, by minutes and by days, under load of several nodes, one of which is started
-//! again meanwhile: no lease ends, no job expires, nothing is pruned, and everybody goes on.
+//! again meanwhile: no lease ends, no job expires, nothing is pruned, and every worker continues.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ async fn goes_on(nodes: &[Store], load: &Load, is_believed: bool) {
     let going = load.turns.grow_until(TURNS, are_agreed);
     let in_time = tokio::time::timeout(LONG, going).await;
     let clocks: Vec<_> = nodes.iter().map(Store::clock).collect();
-    in_time.unwrap_or_else(|_| panic!("work goes on: {clocks:?}"));
+    in_time.unwrap_or_else(|_| panic!("work continues: {clocks:?}"));
 }
 
 async fn jump(nodes: &[Store], load: &Load, clock: &Path, address: &str, dice: &mut StdRng) {

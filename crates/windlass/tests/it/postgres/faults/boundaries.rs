@@ -50,7 +50,7 @@ impl Outages {
         Outages { fleet, clocks, workers, dice: StdRng::seed_from_u64(SEED) }
     }
 
-    /// Time passes, and each of these nodes does what it asks for and hears from the worker.
+    /// Time passes, and each of these nodes does what it asks for and receives calls of the worker.
     async fn pass(&self, time: Duration, nodes: &[Store]) {
         self.clocks.pass(time);
         for node in nodes {

@@ -41,7 +41,7 @@ async fn work(fleet: &Fleet, node: usize, worker: WorkerId, cut: Option<Cut>) ->
     claimed.iter().map(|claimed| claimed.job.id).collect()
 }
 
-/// Model: atomic-changes, at-least-once. A commit that nobody answered for is looked up, and done again only if it did not happen.
+/// Model: atomic-changes, at-least-once. A commit without an answer is looked up, and done again only if it did not happen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_cut_at_the_commit_loses_nothing_and_does_nothing_twice() {
     cut_at_every_commit(false).await;

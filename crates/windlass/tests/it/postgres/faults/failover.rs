@@ -42,7 +42,7 @@ impl Ledger {
 
     /// Every node is answered a few more times.
     async fn goes_on(&self) {
-        tokio::time::timeout(LONG, self.answered.grow(ANSWERS)).await.expect("work goes on everywhere");
+        tokio::time::timeout(LONG, self.answered.grow(ANSWERS)).await.expect("work continues everywhere");
     }
 }
 
@@ -56,7 +56,7 @@ async fn submits(node: Store, place: usize, ledger: Arc<Ledger>) {
 /// Claims and completes; what a promotion takes away from it ends by itself.
 async fn works(node: Store, ledger: Arc<Ledger>) {
     let me = Caller::local();
-    let worker = node.register(&me, NewWorker::default()).await.expect("anybody may register").id;
+    let worker = node.register(&me, NewWorker::default()).await.expect("any caller may register").id;
     while !ledger.is_over() {
         let request = ClaimRequest::new(worker, CLAIMED);
         let Ok(claimed) = node.claim(&me, &request, Duration::ZERO).await else { continue };
@@ -64,7 +64,7 @@ async fn works(node: Store, ledger: Arc<Ledger>) {
             |one: &ClaimedJob| Report::new(one.job.id, one.job.fence, Outcome::Completed { result: None });
         let reports: Vec<Report> = claimed.jobs.iter().map(report).collect();
         let Ok(answers) = node.finish(&me, worker, reports).await else { continue };
-        let mut ended = ledger.ended.lock().expect("nobody panicked");
+        let mut ended = ledger.ended.lock().expect("no thread panicked");
         for (one, answer) in claimed.jobs.iter().zip(answers) {
             if matches!(answer, Finish::Applied(_)) {
                 *ended.entry(one.job.id).or_default() += 1;
@@ -76,7 +76,7 @@ async fn works(node: Store, ledger: Arc<Ledger>) {
 /// Lets the standby take over, and makes the old primary its standby.
 fn promote(old: &Cluster, new: &Cluster, is_split: bool) {
     if is_split {
-        // The old one still runs, and does not know: without a standby it can commit nothing that anybody hears of.
+        // The old one still runs, and does not know: without a standby it can commit nothing that a caller is answered.
         new.promote();
         old.wait_until_nothing_is_committed();
         old.crash();
@@ -117,7 +117,7 @@ async fn promotions_in_a_loop_lose_nothing_and_do_nothing_twice() {
         ended.expect("it is answered all the time");
     }
     agree(&nodes, &(0..ledger.next.load(Ordering::SeqCst)).collect::<Vec<_>>()).await;
-    let ended = ledger.ended.lock().expect("nobody panicked").clone();
+    let ended = ledger.ended.lock().expect("no thread panicked").clone();
     assert!(ended.values().all(|times| *times == 1), "an end was accepted twice");
     for job in ended.keys() {
         let found = nodes[0].get(&Caller::local(), *job).await.expect("can be read").expect("is there");

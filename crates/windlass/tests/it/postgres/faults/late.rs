@@ -48,7 +48,7 @@ async fn a_turn_that_another_node_keeps_is_waited_for_until_the_deadline() {
     let (first, second, third) = tokio::join!(try_submit(&nodes[0], 1), second, try_submit(&nodes[1], 4));
     assert!(watch.elapsed() < in_time(), "{:?}", watch.elapsed());
     for refused in [first, second, third] {
-        let error = refused.expect_err("nobody had a turn");
+        let error = refused.expect_err("no call had a turn");
         assert!(!error.to_string().contains("not known"), "{error}");
     }
     hold(&client, &schema, false).await;
@@ -58,7 +58,7 @@ async fn a_turn_that_another_node_keeps_is_waited_for_until_the_deadline() {
     nodes.iter().for_each(Store::close);
 }
 
-/// Model: answer-time. A commit that waits for a standby is not waited for; its caller hears that nobody knows, and it is there once.
+/// Model: answer-time. A commit that waits for a standby is not waited for; its caller is answered that the outcome is unknown, and it is there once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time() {
     let cluster = Cluster::start(&[]);
@@ -78,9 +78,9 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
     assert!(third.is_err() && fourth.is_err());
     cluster.set("synchronous_standby_names", "");
     let there_again = async { while try_submit(&there, 5).await.is_err() {} };
-    tokio::time::timeout(LONG, there_again).await.expect("work goes on");
+    tokio::time::timeout(LONG, there_again).await.expect("work continues");
     let here_again = async { while try_submit(&here, 6).await.is_err() {} };
-    tokio::time::timeout(LONG, here_again).await.expect("work goes on");
+    tokio::time::timeout(LONG, here_again).await.expect("work continues");
     let found = numbers(&there).await;
     assert_eq!(found.iter().filter(|number| **number == 2).count(), 1, "it was made, once: {found:?}");
     assert!(!found.contains(&3) && !found.contains(&4), "what was refused is not done: {found:?}");
@@ -89,10 +89,10 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
     nodes.iter().for_each(Store::close);
 }
 
-/// Model: answer-time. While the database is away everybody waits for their own time only, whatever waits before them; and a store that is
+/// Model: answer-time. While the database is unavailable each caller waits for their own time only, whatever waits before them; and a store that is
 /// closed meanwhile is closed at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_database_that_is_away_is_told_to_everybody_in_time() {
+async fn an_unavailable_database_is_reported_to_every_caller_in_time() {
     let cluster = Cluster::start(&[]);
     let address = schema_at(&cluster.address());
     let nodes = [open_with(&address, hasty()), open_with(&address, hasty())];
@@ -117,7 +117,7 @@ async fn a_database_that_is_away_is_told_to_everybody_in_time() {
         assert!(asked.await.unwrap(), "there is no database");
     }
     assert!(watch.elapsed() < in_time(), "{:?}", watch.elapsed());
-    // Somebody still waits when the store is closed.
+    // A caller still waits when the store is closed.
     let waiting = nodes.clone().map(|node| tokio::spawn(async move { try_submit(&node, 9).await }));
     let watch = Stopwatch::start();
     tokio::task::spawn_blocking(move || nodes.iter().for_each(Store::close)).await.unwrap();
@@ -195,9 +195,9 @@ async fn looks_are_answered(store: &Store) {
     }
 }
 
-/// Model: answer-time. Reads behind many others hear, in the time that they have, that the database is away, and not that they were slow.
+/// Model: answer-time. Reads behind many others learn, in the time that they have, that the database is unavailable, and not that they were slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reads_behind_others_are_told_that_the_database_is_away() {
+async fn reads_behind_others_learn_that_the_database_is_unavailable() {
     let cluster = Cluster::start(&[]);
     let timing = Timing { request_max: Duration::from_secs(3), ..hasty() };
     let store = open_with(&schema_at(&cluster.address()), timing);

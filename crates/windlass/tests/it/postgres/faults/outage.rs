@@ -17,7 +17,7 @@ use crate::postgres::{LONG, open, submit};
 /// Restarts under load.
 const RESTARTS: usize = 20;
 
-/// Nodes that submit numbered jobs until they are told to stop.
+/// Nodes that submit numbered jobs until they are asked to stop.
 struct Load {
     nodes: Vec<Store>,
     stop: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ impl Load {
 
     /// Every node is answered so many more times.
     async fn goes_on(&self, more: usize) {
-        tokio::time::timeout(LONG, self.answered.grow(more)).await.expect("work goes on everywhere");
+        tokio::time::timeout(LONG, self.answered.grow(more)).await.expect("work continues everywhere");
     }
 
     /// Every submission was answered, and all nodes show what was.
@@ -62,7 +62,7 @@ impl Load {
 
 /// Model: at-least-once. A caller that submits during a restart waits for it, on any node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_restarts_under_load_loses_nothing_and_fails_nobody() {
+async fn a_server_that_restarts_under_load_loses_nothing_and_fails_no_call() {
     let cluster = Arc::new(Cluster::start(&[]));
     let load = Load::start(&schema_at(&cluster.address()));
     for restart in 0..RESTARTS {
@@ -88,7 +88,7 @@ async fn a_standby_that_takes_over_has_everything_that_was_answered() {
         (primary, standby)
     });
     let clusters = clusters.await.unwrap();
-    // Promoted just now; every node goes on soon, with work that waits for an answer.
+    // Promoted just now; every node continues soon, with work that waits for an answer.
     let promoted = Stopwatch::start();
     load.goes_on(1).await;
     let away = promoted.elapsed();

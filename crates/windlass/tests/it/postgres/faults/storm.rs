@@ -1,4 +1,4 @@
-//! Several nodes whose connections fail in every way around their commits, for shorter and longer than anybody waits: what
+//! Several nodes whose connections fail in every way around their commits, for shorter and longer than callers wait: what
 //! was acknowledged is there once, what was refused is not there, and what is not known is there at most once.
 
 use std::collections::BTreeMap;
@@ -47,15 +47,15 @@ async fn weather(
             proxy.shut(false);
         };
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let telling = tell(&store, numbered(number));
-        tokio::pin!(back, telling);
+        let signalling = tell(&store, numbered(number));
+        tokio::pin!(back, signalling);
         // A caller that is refused while another node has the lock asks for no commit, and nothing is cut.
         let mut is_back = false;
         let answer = tokio::select! {
-            answer = &mut telling => answer,
+            answer = &mut signalling => answer,
             () = &mut back => {
                 is_back = true;
-                telling.await
+                signalling.await
             }
         };
         reply.insert(number, answer);

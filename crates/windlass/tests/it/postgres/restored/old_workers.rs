@@ -1,4 +1,4 @@
-//! Several nodes whose database is put back under load, started again on it, while workers from before go on writing through every
+//! Several nodes whose database is put back under load, started again on it, while workers from before continue writing through every
 //! node: all of their writes are refused, and nothing of them is found in what other workers do now.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ const WRITES: usize = 40;
 enum PutBack {
     /// By its files, under running nodes.
     Files,
-    /// By its files, while no node runs: nobody can notice it.
+    /// By its files, while no node runs: it cannot be noticed.
     FilesUnseen,
     /// By a dump, under running nodes.
     Dump,
@@ -88,7 +88,7 @@ impl Scene {
     }
 
     /// What happens after the moment to which the database is put back.
-    async fn go_on(&mut self) {
+    async fn continue_run(&mut self) {
         for worker in &mut self.workers {
             let node = self.nodes.choose(&mut self.dice).expect("there are nodes");
             worker.late = claim(node, worker.id, self.dice.random_range(1..4)).await;
@@ -110,7 +110,7 @@ impl Scene {
         } else {
             Some(self.cluster.dump(schema_of(&self.address)))
         };
-        self.go_on().await;
+        self.continue_run().await;
         if !how.is_under_nodes() {
             self.nodes.iter().for_each(Store::close);
         }
@@ -120,7 +120,7 @@ impl Scene {
         }
         if how.is_under_nodes() {
             if self.dice.random_bool(0.5) {
-                // Others go on before the old nodes look, beyond the last commit that these know.
+                // Others continue before the old nodes look, beyond the last commit that these know.
                 let other = open(&self.address);
                 for _ in 0..LOST_MAX {
                     register(&other).await;
@@ -175,7 +175,7 @@ async fn write(node: &Store, worker: WorkerId, held: &ClaimedJob, kind: usize) -
     }
 }
 
-/// A worker from before that goes on writing.
+/// A worker from before that continues writing.
 async fn write_on(nodes: Vec<Store>, worker: WorkerId, held: Vec<ClaimedJob>, mut dice: StdRng) {
     for _ in 0..WRITES {
         let (node, kind) = (nodes.choose(&mut dice).unwrap(), dice.random_range(0..12));
@@ -208,7 +208,7 @@ async fn old_workers_write_nothing(how: PutBack, seed: u64) {
     println!("{how:?}, seed {seed}");
     let mut scene = Scene::new(seed).await;
     scene.put_back(how).await;
-    // Nobody can tell a restore that was not seen from a pause: claims that are in it count.
+    // An unnoticed restore cannot be distinguished from a pause: claims that are in it count.
     let counts_early = how == PutBack::FilesUnseen;
     let mut writing = tokio::task::JoinSet::new();
     let mut kept = 0;

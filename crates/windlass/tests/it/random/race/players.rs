@@ -21,7 +21,7 @@ const MEDDLINGS: usize = 50;
 const PAUSES: usize = 12;
 const JUMPS: usize = 60;
 
-/// Starts everybody.
+/// Starts all players.
 pub(super) fn start(arena: &Arc<Arena>, seed: u64) -> Vec<JoinHandle<()>> {
     let mut players = Vec::new();
     let mut dice = (0..).map(|place| Dice::new(seed * 1_000 + place));
@@ -54,13 +54,13 @@ async fn submit(arena: Arc<Arena>, place: usize, mut dice: Dice) {
         let receipts = store.submit(me, vec![job], SubmitOptions::default()).await.expect("it is allowed");
         let receipt = &receipts[0];
         if let Some(key) = key {
-            let mut replies = arena.replies.lock().expect("nobody panicked");
+            let mut replies = arena.replies.lock().expect("no thread panicked");
             let (jobs, new) = replies.keys.entry(key).or_default();
             jobs.insert(receipt.job.id);
             *new += usize::from(!receipt.is_duplicate);
         }
         if !receipt.is_duplicate {
-            arena.jobs.lock().expect("nobody panicked").push(receipt.job.id);
+            arena.jobs.lock().expect("no thread panicked").push(receipt.job.id);
         }
         yield_now().await;
     }
@@ -118,7 +118,7 @@ async fn meddle(arena: Arc<Arena>, place: usize, mut dice: Dice) {
     let store = arena.node(place);
     for _ in 0..MEDDLINGS {
         let job = {
-            let jobs = arena.jobs.lock().expect("nobody panicked");
+            let jobs = arena.jobs.lock().expect("no thread panicked");
             dice.recent(&jobs, 15)
         };
         let Some(job) = job else {

@@ -51,9 +51,9 @@ pub(super) async fn check(arena: &Arena, mut live: Option<Receiver<Arc<Record>>>
             "the audit trail of job {id} ends in another state"
         );
     }
-    let claims = arena.replies.lock().expect("nobody panicked").claims.len();
+    let claims = arena.replies.lock().expect("no thread panicked").claims.len();
     let attempts: u32 = replay.jobs.values().map(|job| job.attempt).sum();
-    assert_eq!(claims, usize::try_from(attempts).expect("it is small"), "every start was handed to somebody");
+    assert_eq!(claims, usize::try_from(attempts).expect("it is small"), "every start was handed to a worker");
 }
 
 impl Replay {

@@ -318,7 +318,7 @@ async fn a_handler_that_only_listens_parks() {
     let listening = |_: Greet, cx: Cx| async move {
         let stop = cx.clone();
         tokio::select! {
-            () = stop.cancelled() => anyhow::Ok("told to stop".to_owned()),
+            () = stop.cancelled() => anyhow::Ok("asked to stop".to_owned()),
             () = tokio::time::sleep(DAY) => Ok("never".to_owned()),
             slept = cx.sleep(secs(3600)) => { slept?; Ok("slept".to_owned()) }
         }

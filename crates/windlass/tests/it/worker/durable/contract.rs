@@ -124,10 +124,10 @@ async fn happens(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
             seen.given(cx.step("it", work).await.map_err(|error| error.to_string()));
         }
         "a step failed for now, and the attempt failed with that error" => drop(fails(cx, seen).await?),
-        "a step failed for now, the handler went on, and nothing was saved after it" => {
+        "a step failed for now, the handler continued, and nothing was saved after it" => {
             drop(fails(cx, seen).await);
         }
-        "a step failed for now, the handler went on, and a later call was saved" => {
+        "a step failed for now, the handler continued, and a later call was saved" => {
             drop(fails(cx, seen).await);
             later(cx).await?;
         }
@@ -152,7 +152,7 @@ async fn happens(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rows about errors from which a handler goes on.
+/// Rows about errors from which a handler continues.
 async fn goes_on(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
     match row {
         "a step failed for now, a later call was saved, and the attempt then failed with its text in another error" =>
@@ -175,7 +175,7 @@ async fn goes_on(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
             }
             later(cx).await?;
         }
-        "a step snoozed, the handler went on, and a later call was saved" => {
+        "a step snoozed, the handler continued, and a later call was saved" => {
             let work = async {
                 seen.ran();
                 Err::<(), _>(anyhow::Error::from(Snooze(secs(u64::from(cx.attempt())))))
@@ -283,10 +283,10 @@ async fn waits(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
             }
             seen.given("slept");
         }
-        "a signal was heard" => seen.given(cx.wait_signal::<String>("word", None).await?),
+        "a signal was received" => seen.given(cx.wait_signal::<String>("word", None).await?),
         "a wait for a signal was over" => {
             seen.given(cx.wait_signal::<String>("never", Some(secs(5))).await?);
-            // It would be heard now, and is not.
+            // It would be received now, and is not.
             cx.client().job(cx.job_id()).signal("never", &"late").await?;
         }
         "children were spawned" => {
@@ -327,7 +327,7 @@ async fn every_row_of_the_contract_holds() {
             anyhow::Ok(format!("child {}", job.bytes))
         };
         let job = t.client().submit(greet("x")).retry(RetryPolicy::fixed().attempts(9)).await.unwrap();
-        job.signal("word", &"heard").await.unwrap();
+        job.signal("word", &"received").await.unwrap();
         let worker = || Worker::new(t.client()).with(seen.clone()).handle(handler).handle(child);
         if let Some(point) = crash_of(row) {
             t.run_due(worker().crash_at(point)).await;

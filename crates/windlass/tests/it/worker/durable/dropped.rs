@@ -1,4 +1,4 @@
-//! Calls that a handler drops: because it was told to stop, because it waited for something else, or because of an event
+//! Calls that a handler drops: because it was asked to stop, because it waited for something else, or because of an event
 //! that comes only once (Model: steps, step-identity).
 
 use std::time::Duration;
@@ -278,7 +278,7 @@ async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
             got = work => got?,
             () = turns(5), if cx.attempt() == 1 => "dropped".to_owned(),
         };
-        let name = if got == "dropped" { "undo" } else { "go on" };
+        let name = if got == "dropped" { "undo" } else { "continue" };
         let after = value(&cx, name).await?;
         anyhow::ensure!(cx.attempt() > 2, "again");
         anyhow::Ok(format!("{got}, {after}"))
@@ -286,7 +286,7 @@ async fn a_dropped_step_that_runs_after_all_is_not_changed_code() {
     let job = submit(t.client()).await;
     t.run_for(secs(120), || Worker::new(t.client()).handle(handler)).await;
     t.assert_state(job.id(), JobState::Completed).await;
-    t.assert_completed(&job, "worked, go on").await;
+    t.assert_completed(&job, "worked, continue").await;
 }
 
 /// A copy of the context may be in a task that has not made its first call yet, so calls in another order are no proof

@@ -39,7 +39,7 @@ enum Fault {
     Crash(CrashPoint, usize),
     /// The same, and children run to their end while the lease of their parent is still that of the dead worker.
     CrashBesideChildren(CrashPoint, usize),
-    /// It is told to stop two seconds after it began.
+    /// It is asked to stop two seconds after it began.
     Stop,
 }
 
@@ -51,7 +51,7 @@ struct Style {
     is_lenient: bool,
     /// Signals are sent one after each fault, instead of all at once.
     are_signals_late: bool,
-    /// Workers can be told to stop, because time is virtual.
+    /// Workers can be asked to stop, because time is virtual.
     can_stop: bool,
     /// The handler blocks a thread.
     is_blocking: bool,

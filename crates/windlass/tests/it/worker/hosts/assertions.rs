@@ -16,7 +16,7 @@ use crate::worker::job_types::{Add, Fill, Greet, greet};
 
 step_by_step_on_every_engine!(
     a_job_recovers_from_every_crash_point,
-    replays_are_told_from_runs,
+    replays_are_distinguished_from_runs,
     what_was_submitted_can_be_looked_at,
     time_passes_as_if_workers_ran,
     the_worker_decides_on_the_delay_of_a_custom_policy,
@@ -86,7 +86,7 @@ async fn complaint(assertion: impl Future<Output = ()>) -> String {
 }
 
 /// Model: attempt-records, steps
-async fn replays_are_told_from_runs(t: &TestClient) {
+async fn replays_are_distinguished_from_runs(t: &TestClient) {
     let handler = |_: Greet, cx: Cx| async move {
         cx.step("pay", async { anyhow::Ok(()) }).await?;
         if cx.attempt() == 1 {

@@ -10,10 +10,13 @@ use crate::fixture::{secs, tenant};
 use crate::worker::harness::step_by_step_on_every_engine;
 use crate::worker::job_types::greet;
 
-step_by_step_on_every_engine!(somebody_elses_eyes_see_only_their_tenant, pauses_are_listed_with_who_and_why);
+step_by_step_on_every_engine!(
+    a_caller_of_another_tenant_sees_only_their_tenant,
+    pauses_are_listed_with_who_and_why
+);
 
 /// Model: tenant-isolation, roles
-async fn somebody_elses_eyes_see_only_their_tenant(t: &TestClient) {
+async fn a_caller_of_another_tenant_sees_only_their_tenant(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let viewer = Caller::new("eve", Role::Viewer, Some(tenant("default")));
     let eve = t.client().as_caller(viewer).job(job.id());

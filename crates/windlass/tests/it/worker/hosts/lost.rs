@@ -22,7 +22,7 @@ use crate::worker::job_types::{Greet, greet};
 /// Enough that its worker claims ahead.
 const SLOTS: usize = 10;
 const SLOW: usize = 3 * SLOTS;
-/// The shortest lease there is, so that nobody waits long for what was lost.
+/// The shortest lease there is, so that the test does not wait long for what was lost.
 const LEASE: Duration = Duration::from_secs(1);
 /// Longer than anything here takes, however slow the machine.
 const LONG: Duration = Duration::from_secs(60);

@@ -25,7 +25,7 @@ const ADDRESS: &str = "WINDLASS_TEST_ADDRESS";
 const QUEUE: &str = "WINDLASS_TEST_QUEUE";
 /// Longer than anything here takes, however slow the machine.
 const LONG: Duration = Duration::from_secs(60);
-/// The shortest lease there is, so that nobody waits long for what died.
+/// The shortest lease there is, so that the test does not wait long for what died.
 const LEASE: Duration = Duration::from_secs(1);
 
 /// A process that works; it dies with this at the latest.
@@ -136,7 +136,7 @@ async fn brief(job: Greet) -> anyhow::Result<String> {
     Ok(job.name)
 }
 
-/// Always in the middle of its work, however long it takes until somebody asks it to end.
+/// Always in the middle of its work, however long it takes until it is asked to end.
 async fn endless(_: Greet) -> anyhow::Result<String> {
     say("started");
     std::future::pending().await
@@ -150,7 +150,7 @@ async fn a_hundred_terminations_burn_no_attempt(bench: Bench) {
     let chance = Entropy::seeded(seed);
     let mut jobs = Vec::new();
     for _ in 0..25 {
-        // More than enough for each to be in the middle of eight when it is told to end.
+        // More than enough for each to be in the middle of eight when it is asked to end.
         let drafts = (0..96).map(|number| JobBuilder::new(&greet("x")).queue(QUEUES[number % 4]));
         jobs.extend(bench.client.submit_all(drafts).await.unwrap());
         let mut processes = ["drained", "interrupted", "drained", "interrupted"].into_iter().zip(QUEUES);
@@ -214,7 +214,7 @@ async fn a_worker_killed_in_mid_step_is_continued_by_another(bench: Bench) {
 
 async fn zombie(_: Greet, cx: Cx) -> anyhow::Result<String> {
     cx.log("alive").await?;
-    // What was written is on disk and everybody has looked; now nothing moves in this process.
+    // What was written is on disk and all readers have seen it; now nothing moves in this process.
     tokio::time::sleep(Duration::from_millis(300)).await;
     say("started");
     tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
@@ -257,7 +257,7 @@ async fn a_killed_process_costs_nothing_that_it_had_claimed_ahead(bench: Bench) 
     bench.verify().await;
 }
 
-/// Model: counters-and-fences, one-lease-at-a-time. A process that was stopped past its lease and goes on writes nothing.
+/// Model: counters-and-fences, one-lease-at-a-time. A process that was stopped past its lease and continues writes nothing.
 async fn a_zombie_writes_nothing(bench: Bench) {
     let job = bench.client.submit(greet("x")).lease(LEASE).await.unwrap();
     let mut process = Process::start("zombie", &bench);

@@ -45,7 +45,7 @@ async fn a_committed_transaction_makes_its_job_visible_and_wakes_a_worker() {
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("INSERT INTO orders VALUES (1)", []).unwrap();
     let handle = client.submit_in_tx(&transaction, greet("a")).unwrap();
-    assert_eq!(handle.state().await.unwrap(), None, "nobody sees it before the commit");
+    assert_eq!(handle.state().await.unwrap(), None, "it is not visible before the commit");
     transaction.commit().unwrap();
     assert_eq!(handle.result(LONG).await.unwrap(), "hello, a");
     assert_eq!(orders(&own), 1);

@@ -325,7 +325,7 @@ fn completions() -> Vec<Case> {
             [2, false, {"b": [1, "ß"]}],
         ])),
         case(
-            "output goes on after a sleep",
+            "output continues after a sleep",
             vec![json!({"stream": ["before"]}), sleep(60), json!({"stream": ["after"]})],
             None,
             &[],

@@ -12,7 +12,7 @@ pub(super) fn all() -> Vec<Case> {
     [actions(), workers(), servers(), slow(), protocols()].concat()
 }
 
-/// A handler that notes when it begins, and once waits until it is told to stop.
+/// A handler that notes when it begins, and once waits until it is asked to stop.
 fn stopped_once() -> Vec<Value> {
     vec![note("in"), json!({"until_stopped": "once"}), returns(1)]
 }

@@ -10,7 +10,7 @@ use crate::job::{JobRecord, JobState, Lane};
 use crate::limits;
 use crate::store::engine::ClaimOrder;
 
-/// The first possible positions of lanes, by rank. Exact for the order of claims as long as it hears of every job that is
+/// The first possible positions of lanes, by rank. Exact for the order of claims as long as it is given every job that is
 /// stored: it forgets the lanes to which another connection has added jobs, and everything if those are not known or a
 /// commit fails.
 #[derive(Debug, Default)]

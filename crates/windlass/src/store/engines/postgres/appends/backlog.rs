@@ -22,7 +22,7 @@ pub(in super::super) struct Backlog {
     writes: Arc<TaskQueue<Box<dyn WriteTask>>>,
     /// Jobs that this node has appended since its writer last took everything in.
     jobs: AtomicUsize,
-    /// Whether the writer was told to.
+    /// Whether the writer was asked to.
     is_called: AtomicBool,
     /// Commits of this node, each of which may have added lanes.
     commits: AtomicUsize,
@@ -206,7 +206,7 @@ impl Unanswered {
         // If it was made after a transaction that was not committed, the ids of its jobs are not known.
         self.is_unknown = made.is_none_or(|is_made| is_made && self.is_repeated);
         if made == Some(false) {
-            // Until this is committed, the append may still be made: nobody is told that nothing was done.
+            // Until this is committed, the append may still be made: no caller is answered that nothing was done.
             self.is_repeated = true;
             self.tasks.iter_mut().for_each(|task| task.run(tx));
         }

@@ -242,7 +242,7 @@ mod tests {
         };
         let spec = Spec {
             payload: Payload::bytes([0, 1, 255], "application/octet-stream"),
-            owner: "somebody".to_owned(),
+            owner: "owner".to_owned(),
             metadata: JobMetadata {
                 tags: [("a".to_owned(), "b".to_owned())].into(),
                 correlation_id: Some("c".to_owned()),
@@ -259,7 +259,7 @@ mod tests {
             alias: None,
             at: now,
             actor_type: "user".to_owned(),
-            actor_id: "somebody".to_owned(),
+            actor_id: "owner".to_owned(),
             tenant: lane.tenant.clone(),
             job: Some(id),
             queue: Some(lane.queue.clone()),

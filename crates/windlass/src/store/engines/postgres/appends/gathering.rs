@@ -52,7 +52,7 @@ impl State {
         }
         // The appender that asks has none, so that there is one at most.
         if let Some((appended, since)) = self.on_its_way.iter().flatten().next() {
-            // A smaller group must not keep a larger one waiting, and nobody waits for an append that is slow.
+            // A smaller group must not keep a larger one waiting, and no submission waits for a slow append.
             let most = limits::APPENDS_OVERLAP_AFTER.max(2 * self.last).min(limits::APPENDS_OVERLAP_MAX);
             return if waiting > *appended { Duration::ZERO } else { most.saturating_sub(since.elapsed()) };
         }
@@ -167,7 +167,7 @@ mod tests {
             "nor does one after another that took long: {after:?}"
         );
         let after = on_its_way(Duration::ZERO).pause(2);
-        assert!(after <= limits::APPENDS_OVERLAP_AFTER, "one that takes long delays nobody: {after:?}");
+        assert!(after <= limits::APPENDS_OVERLAP_AFTER, "one that takes long delays no other: {after:?}");
     }
 
     /// Two callers that began one after the other are appended together from their second submission on.

@@ -32,7 +32,7 @@ impl PlainConnection {
     /// Creates the schema, and in it a table for [`PlainConnection::insert`].
     ///
     /// # Errors
-    /// If it exists: it would be somebody's.
+    /// If it exists, another program uses it.
     pub fn create(&mut self) -> Result<(), OpenError> {
         // Both or neither: statements that are sent together are one transaction.
         let both = format!(

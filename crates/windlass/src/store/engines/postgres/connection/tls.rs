@@ -156,7 +156,7 @@ impl Trusted {
                     bad("`sslrootcert` is missing: a file of certificates, or `system` with verify-full"
                         .to_owned())
                 })?;
-                certificates(&usual, "nobody else")?
+                certificates(&usual, "another name")?
             }
             (None, _) => return Ok(None),
         };

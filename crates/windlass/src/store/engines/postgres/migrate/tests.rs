@@ -256,7 +256,7 @@ fn concurrency_keys_of_earlier_jobs_are_counted() {
     assert_eq!(get::<&str>(&totals[0], 0).unwrap(), "acme 5, b-2 1");
 }
 
-/// What a schema of the build before plain names has in place of today's, with a right that somebody was given, on a
+/// What a schema of the build before plain names has in place of today's, with a granted right, on a
 /// store that was moved away.
 const NAMES_BEFORE: &str = "ALTER TABLE @.inbox_options RENAME TO door; ALTER INDEX @.inbox_options_pkey RENAME TO door_pkey; \
      ALTER FUNCTION @.submit_refuse(text, text) RENAME TO door_refuse; \

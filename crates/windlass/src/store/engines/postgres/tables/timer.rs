@@ -307,7 +307,7 @@ impl Tables {
         Ok(self.sort_out(due, &swept, now, max))
     }
 
-    /// Keeps an entry for jobs of due entries that cannot be read now: somebody may repair them.
+    /// Keeps an entry for jobs of due entries that cannot be read now: they may be repaired.
     fn look_again(&mut self, seqs: Vec<i64>, now: i64) {
         if self.is_writer() {
             let at = now.saturating_add(LOOK_AGAIN_MS);

@@ -1,5 +1,5 @@
 //! Commits that give the store's lock away before they are on disk, and the barrier that makes them durable before
-//! anybody is answered. The log is written in order: once a later, synchronous transaction is on disk, so is everything
+//! any caller is answered. The log is written in order: once a later, synchronous transaction is on disk, so is everything
 //! that was visible to it. Until then no answer may depend on what was read.
 
 use tokio_postgres::Row;
@@ -11,7 +11,7 @@ use crate::store::engines::postgres::node_cache::{Commit, Meta};
 use crate::store::engines::postgres::parameter::Parameter;
 use crate::store::engines::postgres::tables::Tables;
 
-/// A transaction that writes to the log, so that its commit waits for the disk; it changes nothing. It also tells
+/// A transaction that writes to the log, so that its commit waits for the disk; it changes nothing. It also shows
 /// whether it sees a commit: behind a pooler the server may have crashed and come back without it.
 const BARRIER: &str = "SELECT EXISTS (SELECT 1 FROM @.commits WHERE n = $1 AND nonce = $2), \
      set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' \
@@ -75,7 +75,7 @@ impl Tables {
         if passed.as_ref().is_err_and(|error| matches!(error, StoreError::Database(_))) {
             self.durability.can_release_early = false;
         }
-        // The commit is made, and nobody may hear of it yet: its outcome is determined on another connection.
+        // The commit is made, and no caller may be answered yet: its outcome is determined on another connection.
         self.check_passed(passed, made)
     }
 

@@ -30,14 +30,14 @@ fn a_panic_undoes_its_group_and_nothing_else() {
 fn a_task_that_fails_takes_none_of_its_group_with_it() {
     let t = Fixture::new();
     let engine = t.open();
-    let go_on = t.hold(&engine);
+    let held = t.hold(&engine);
     let damaged = StoreError::Damaged("as planned".to_owned());
     let error = damaged.clone();
     engine.write(t.note("before"));
     engine.write(t.task("panics", |_| panic!("as planned")));
     engine.write(t.task("damaged", move |tx| tx.abort(&error)));
     engine.write(t.note("after"));
-    drop(go_on);
+    drop(held);
     assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("before", Ok(()))]);
     assert_eq!(t.answer().0, "panics");
     assert_eq!([t.answer(), t.answer()], [("damaged", Err(damaged)), ("after", Ok(()))]);
@@ -85,7 +85,7 @@ fn an_error_in_the_middle_of_a_command_leaves_nothing_of_it() {
     assert_eq!(t.commits(), 0);
 }
 
-/// A version that does not know the new schema must not go on writing by the rules of the old one.
+/// A version that does not know the new schema must not continue writing by the rules of the old one.
 #[test]
 fn a_file_that_a_newer_version_migrated_while_it_was_open_is_not_served_any_more() {
     let t = Fixture::new();

@@ -8,7 +8,7 @@ use crate::store::engines::sqlite::reader::Turn;
 
 /// The caller stops waiting while its only statement runs, or its deadline passes.
 #[test]
-fn a_statement_ends_when_nobody_waits_for_it() {
+fn a_statement_ends_when_no_caller_waits_for_it() {
     let t = Fixture::new();
     t.open();
     let reader = || Reader::new(open_tables(&t.location(), 64).unwrap(), t.env(), Arc::default());

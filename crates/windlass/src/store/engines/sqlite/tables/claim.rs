@@ -165,7 +165,7 @@ impl<C: Holds> Tables<C> {
 
     pub(in crate::store::engines::sqlite) fn first_due(&mut self) -> EngineResult<Option<Timestamp>> {
         let (connection, interned) = (self.connection.get(), &mut self.interned);
-        // Records are read, because the timer of one that cannot be read would be due for ever.
+        // Records are read, because the timer of one that cannot be read would be due forever.
         let mut first_of = |statement: &mut CachedStatement<'_>, parameters: &[i64]| {
             let rows = statement.query(params_from_iter(parameters)).map_err(store_error)?;
             let job = read_jobs(rows, 1, interned, connection)?.pop();

@@ -30,7 +30,7 @@ pub(super) enum Undo {
 pub(super) enum Call {
     /// A step whose error ends the attempt.
     Step(&'static str, How),
-    /// A step whose error is noted, and the handler goes on.
+    /// A step whose error is noted, and the handler continues.
     Skip(&'static str, How),
     /// Another step if the first fails.
     Fallback(How),
@@ -67,7 +67,7 @@ pub(super) enum Call {
     Fail,
     /// The attempt snoozes here the first time.
     Snooze,
-    /// A step that snoozes, and the handler goes on.
+    /// A step that snoozes, and the handler continues.
     SkipSnooze,
     /// Two steps whose errors are collected, reported by a third, and to be run again.
     Collect(How),

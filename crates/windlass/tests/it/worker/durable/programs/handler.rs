@@ -15,7 +15,7 @@ use super::world::{World, said};
 use crate::fixture::secs;
 use crate::worker::job_types::{Fill, Greet};
 
-/// What is told of a step that was dropped, and of one that came in a later attempt.
+/// What is recorded of a step that was dropped, and of one that came in a later attempt.
 const DROPPED: &str = "dropped";
 const CAME: &str = "came after all";
 /// A child that fails for good, and one that takes an hour.
@@ -175,7 +175,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// One race; its left side waits for ever after its second step, unless it is to win.
+    /// One race; its left side waits forever after its second step, unless it is to win.
     async fn race(&self, number: usize, is_left: bool) -> anyhow::Result<()> {
         let has_stored = Notify::new();
         let left = async {
@@ -218,18 +218,18 @@ impl Run<'_> {
             Call::Sleep(seconds) => self.sleep(seconds).await?,
             Call::Hear => {
                 self.world.may_park(self.cx);
-                let heard: Option<u32> = self.cx.wait_signal("word", None).await?;
-                self.world.tell(self.cx, format!("{heard:?}"), true);
+                let received: Option<u32> = self.cx.wait_signal("word", None).await?;
+                self.world.tell(self.cx, format!("{received:?}"), true);
             }
             Call::HearNothing => {
                 self.world.may_park(self.cx);
-                let heard: Option<u32> = self.cx.wait_signal("nothing", Some(secs(5))).await?;
-                self.world.tell(self.cx, format!("{heard:?}"), true);
+                let received: Option<u32> = self.cx.wait_signal("nothing", Some(secs(5))).await?;
+                self.world.tell(self.cx, format!("{received:?}"), true);
             }
             Call::HearEither => {
                 self.world.may_park(self.cx);
-                let heard = self.cx.wait_any::<u32>(&["nothing", "word"], Some(secs(3600))).await?;
-                self.world.tell(self.cx, format!("{heard:?}"), true);
+                let received = self.cx.wait_any::<u32>(&["nothing", "word"], Some(secs(3600))).await?;
+                self.world.tell(self.cx, format!("{received:?}"), true);
             }
             Call::Children(_) | Call::GiveUpOnChildren | Call::FailFast => self.children(act).await?,
             Call::Checkpoint => self.cx.checkpoint(&self.place).await?,

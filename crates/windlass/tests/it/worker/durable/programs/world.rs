@@ -117,7 +117,7 @@ impl World {
         self.log(cx, |log| log.sleeps.last_mut().expect("it slept").over_at = Some(over_at));
     }
 
-    /// The attempt fails; if it was told to stop, it is given back.
+    /// The attempt fails; if it was asked to stop, it is given back.
     pub(super) fn ends_badly(&self, cx: &Cx) {
         if cx.is_cancelled() {
             return;

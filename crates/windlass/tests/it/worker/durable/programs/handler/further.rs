@@ -36,8 +36,8 @@ impl Run<'_> {
             Call::SelectWaits => self.select_waits().await?,
             Call::HearLookalike => {
                 self.world.may_park(self.cx);
-                let heard: Option<u32> = self.cx.wait_signal("word#2", Some(secs(5))).await?;
-                self.world.tell(self.cx, format!("{heard:?}"), true);
+                let received: Option<u32> = self.cx.wait_signal("word#2", Some(secs(5))).await?;
+                self.world.tell(self.cx, format!("{received:?}"), true);
             }
             Call::Float(value) => {
                 let given = self.cx.step("float", async { anyhow::Ok(value) }).await?;
@@ -49,7 +49,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A step that would come in a later attempt, which must not notice if the handler went on without it.
+    /// A step that would come in a later attempt, which must not notice if the handler continued without it.
     pub(super) async fn dropped(&self, name: &str) -> anyhow::Result<()> {
         let is_first = self.world.facts(|facts| facts.dropped.insert(self.place));
         let work = async {
@@ -112,8 +112,8 @@ impl Run<'_> {
         tokio::select! {
             biased;
             slept = self.cx.sleep_named(&short, secs(4)) => slept?,
-            heard = self.cx.wait_signal::<u32>(&never, Some(secs(9))) => {
-                anyhow::bail!("a wait of 9 s was shorter than a sleep of 4 s: {heard:?}");
+            received = self.cx.wait_signal::<u32>(&never, Some(secs(9))) => {
+                anyhow::bail!("a wait of 9 s was shorter than a sleep of 4 s: {received:?}");
             }
         }
         self.world.tell(self.cx, "the sleep".to_owned(), true);

@@ -100,7 +100,7 @@ impl Run<'_> {
                 let wait = self.cx.wait_any::<u32>(&names, Some(secs(3600)));
                 match self.cx.race(steps, wait).await {
                     First::Left(line) => self.world.tell(self.cx, line?, true),
-                    First::Right(heard) => anyhow::bail!("it heard {heard:?}"),
+                    First::Right(received) => anyhow::bail!("it received {received:?}"),
                 }
             }
             other => unreachable!("{other:?} is done by another function"),
@@ -115,8 +115,8 @@ impl Run<'_> {
             Box::pin(self.quietly("beside", "b", WELL)),
             Box::pin(async { self.cx.sleep(secs(6)).await.map(|()| "slept".to_owned()) }),
             Box::pin(async {
-                let heard = self.cx.wait_signal::<u32>(&never, Some(secs(9))).await?;
-                Ok(format!("{heard:?}"))
+                let received = self.cx.wait_signal::<u32>(&never, Some(secs(9))).await?;
+                Ok(format!("{received:?}"))
             }),
         ];
         let (line, is_saved) = said_of(&all(members).await);
@@ -195,7 +195,7 @@ impl Run<'_> {
         self.world.may_park(self.cx);
         let children =
             self.cx.spawn_all([Fill { bytes: SLOW }, Fill { bytes: 1 }], GroupStrategy::CollectAll);
-        let (signal, sleep) = (self.cx.wait_signal::<u32>("nobody", Some(secs(60))), self.cx.sleep(secs(7)));
+        let (signal, sleep) = (self.cx.wait_signal::<u32>("unknown", Some(secs(60))), self.cx.sleep(secs(7)));
         match self.cx.race(children, self.cx.race(signal, sleep)).await {
             First::Right(First::Right(slept)) => slept?,
             _ => anyhow::bail!("the sleep was not the first"),
