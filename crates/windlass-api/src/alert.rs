@@ -6,6 +6,7 @@ use windlass_core::alert::{AlertCondition, AlertFormat, AlertRule, AlertStatus};
 use windlass_core::error::Invalid;
 use windlass_core::job::{AlertName, JobId, JobType, QueueName, Tenant};
 use windlass_core::limits;
+use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::invalid;
@@ -32,6 +33,7 @@ pub enum ConditionParam {
 }
 
 /// An alert: what it watches, and where its messages go.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AlertRequest")]
 #[serde(deny_unknown_fields)]
@@ -39,37 +41,27 @@ pub struct AlertBody {
     /// What it watches.
     pub condition: ConditionParam,
     /// Threshold of `dead_letters` (a number, 0 if not given) and `failure_rate` (percent).
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub more_than: Option<u64>,
     /// Threshold of `oldest_ready` and `clock_offset`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub longer_than: Option<Span>,
     /// Time over which `dead_letters`, `failure_rate` (1 minute to 1 hour) and `schedule_missed` (1 minute to 7 days) count;
     /// 10 minutes if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<Span>,
     /// Fewest attempts for `failure_rate`; 10 if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_attempts: Option<u64>,
     /// Only jobs of this queue, or schedules that submit to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Text<QueueName>>,
     /// Only jobs of this type, or schedules that submit them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<Text<JobType>>,
     /// URL that its messages are sent to.
     pub url: String,
     /// Format of its messages; `webhook` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<AlertFormat>,
     /// How long the condition must hold before the alert fires; at once if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_for: Option<Span>,
     /// How long the condition must not hold before the alert resolves; 5 minutes if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_firing_for: Option<Span>,
     /// How often the message is repeated while the alert fires, from 5 minutes on; never if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat_interval: Option<Span>,
 }
 
@@ -174,15 +166,14 @@ pub struct AlertPauseView {
 }
 
 /// How to pause an alert.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PauseAlertRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct AlertPauseBody {
     /// The reason, for the audit trail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When it resumes automatically: a duration or a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
 

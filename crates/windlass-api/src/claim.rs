@@ -11,6 +11,7 @@ use windlass_core::job::{
     AttemptId, Fence, GroupDecision, JobId, JobMetadata, JobRecord, JobState, JobType, Lane, Lease, Policy,
     QueueName, RetryPolicy, Seq, Spec, Strategy, Tenant, Timeouts, WorkerId, WorkerVersion,
 };
+use windlass_core::skip_none;
 
 use crate::error::ErrorFields;
 use crate::job::{JobError, priority};
@@ -23,12 +24,12 @@ use crate::text::Text;
 use crate::time::{Moment, Span};
 
 /// A worker to register.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WorkerRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerBody {
     /// Display name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Queues it takes jobs from; all if empty.
     pub queues: Vec<Text<QueueName>>,
@@ -36,13 +37,10 @@ pub struct WorkerBody {
     pub types: Vec<Text<JobType>>,
     /// How many jobs it runs at once.
     #[schemars(range(min = 1, max = 100_000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
     /// Version of its program.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Whether it sends heartbeats, and so is considered lost without them; true if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeats: Option<bool>,
 }
 
@@ -67,6 +65,7 @@ fn protocol() -> u32 {
 }
 
 /// A claim for jobs.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClaimRequest")]
 #[serde(deny_unknown_fields)]
@@ -75,17 +74,13 @@ pub struct ClaimBody {
     #[schemars(with = "Text<WorkerId>")]
     pub worker_id: String,
     /// Queues to claim from; as registered if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<Text<QueueName>>>,
     /// Job types to claim; as registered if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<Text<JobType>>>,
     /// Maximum number of jobs, 1 to 1000; 1 if not given.
     #[schemars(range(min = 1, max = 1000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     /// How long to wait for the first job, at most 60 s.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Span>,
 }
 
@@ -310,6 +305,7 @@ pub struct HeartbeatBody {
 }
 
 /// A heartbeat for one job.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Heartbeat")]
 #[serde(deny_unknown_fields)]
@@ -320,13 +316,10 @@ pub struct HeartbeatItemBody {
     /// The fence of the claim.
     pub fence: u64,
     /// Progress, as last reported by the worker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressBody>,
     /// Lines for the job's log.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<Vec<String>>,
     /// A shorter time limit for this attempt, from now.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
 }
 
@@ -359,26 +352,24 @@ pub struct CheckpointBody {
 }
 
 /// Writes for a running job: all are written, or none.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttemptWrites {
     /// The fence of the claim.
     pub fence: u64,
     /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Text<WorkerId>>")]
     pub worker_id: Option<String>,
     /// Checkpoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<SavedStep>,
     /// Progress.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressBody>,
     /// Lines for the job's log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<String>,
     /// Partial output.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamPart>,
 }
 
@@ -396,6 +387,7 @@ pub struct CheckpointsBody {
 }
 
 /// Writes for one of several running jobs: all are written, or none.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JobWrites")]
 #[serde(deny_unknown_fields)]
@@ -408,13 +400,11 @@ pub struct JobWritesBody {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<SavedStep>,
     /// Progress.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressBody>,
     /// Lines for the job's log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<String>,
     /// Partial output.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamPart>,
 }
 

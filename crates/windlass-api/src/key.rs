@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::caller::Role;
 use windlass_core::job::Tenant;
 use windlass_core::key::KeyId;
+use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::text::Text;
@@ -43,6 +44,7 @@ pub struct Keys {
 }
 
 /// An API key to create.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "KeyRequest")]
 #[serde(deny_unknown_fields)]
@@ -52,10 +54,8 @@ pub struct KeyBody {
     /// `admin`, `operator`, `submitter`, `worker`, `app` (submitter and worker in one) or `viewer`.
     pub role: Text<Role>,
     /// The tenant whose jobs it can access; `default` if not given, all tenants for an admin.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Text<Tenant>>,
     /// When it expires: a duration or a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_core::job::{Category, ErrorCause, GroupStrategy, JobId, JobState, WorkerId};
+use windlass_core::skip_none;
 
 use crate::claim::{ProgressBody, SavedStep};
 use crate::error::ErrorFields;
@@ -28,6 +29,7 @@ pub struct OutcomesBody {
 }
 
 /// The outcome of one attempt.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "OutcomeReport")]
 #[serde(deny_unknown_fields)]
@@ -39,28 +41,22 @@ pub struct OutcomeBody {
     /// How the attempt ended.
     pub outcome: OutcomeKind,
     /// The result, for `completed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Json>,
     /// The error, for `failed`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<FailureBody>,
     /// The cost of the attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_cents: Option<i64>,
     /// What it waits for, for `parked`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub park: Option<ParkBody>,
     /// Checkpoints, saved in the commit of the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<SavedStep>,
     /// Progress, written in the commit of the outcome.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressBody>,
     /// Lines for the job's log, written in the commit of the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<String>,
     /// Partial output, written in the commit of the outcome.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamPart>,
     /// Jobs submitted in the commit of the outcome, for `completed`, at most 100.
     #[schemars(length(max = 100))]
@@ -81,21 +77,19 @@ pub enum OutcomeKind {
 }
 
 /// An error.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Failure")]
 #[serde(deny_unknown_fields)]
 pub struct FailureBody {
     /// `temporary` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<Category>,
     /// A message for people.
     #[serde(default)]
     pub message: String,
     /// A code for programs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Delay before the retry, instead of the policy's backoff.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Span>,
     /// The underlying errors, the nearest first; only the first 8 are stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,30 +121,24 @@ pub struct CauseFields {
 }
 
 /// What a parked attempt waits for: a time, a duration, a signal, a group of children, or the first of several.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Park")]
 #[serde(deny_unknown_fields)]
 pub struct ParkBody {
     /// Until a time, or for a duration.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Expiry>,
     /// For a duration.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub r#for: Option<Span>,
     /// Until a signal with this name is sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
     /// Maximum time to wait for the signal.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// The checkpoint for the signal's value; `signal:NAME` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// Until this group of children is decided, which was spawned with `park: false`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Continues with the first of these; they cannot be nested.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub any: Option<Vec<ParkBody>>,
 }
 
@@ -163,6 +151,7 @@ pub struct OutcomesView {
 }
 
 /// The result of one report.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "OutcomeResult")]
 pub struct OutcomeView {
@@ -171,14 +160,13 @@ pub struct OutcomeView {
     /// `applied`, `stale` or `rejected`.
     pub status: String,
     /// The job's state, if the report was applied.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<Text<JobState>>,
     /// Why it was rejected.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorFields>,
 }
 
 /// Children of a running job.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ChildrenRequest")]
 #[serde(deny_unknown_fields)]
@@ -186,20 +174,16 @@ pub struct ChildrenBody {
     /// The fence of the claim.
     pub fence: u64,
     /// The worker that claimed the parent. Checked if given; without it the fence alone identifies the claim.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Text<WorkerId>>")]
     pub worker_id: Option<String>,
     /// The children.
     pub jobs: Vec<Submission>,
     /// When the group is decided; `fail_fast` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<GroupStrategy>,
     /// Its name within the parent, so that a replay finds the group again; `children` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Whether the parent parks until the group is decided; true if not given. With false it continues, and can park on the
     /// group later with `group`, or never.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub park: Option<bool>,
     /// What else wakes the parent before the group is decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -208,7 +192,6 @@ pub struct ChildrenBody {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<SavedStep>,
     /// Partial output of the parent, written in the same commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamPart>,
 }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::job::{JobType, Tenant};
 use windlass_core::settings::PauseMode;
+use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::known::KnownView;
@@ -11,18 +12,16 @@ use crate::text::Text;
 use crate::time::Moment;
 
 /// How to pause.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PauseRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct PauseBody {
     /// What happens to running jobs; `graceful` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<PauseMode>,
     /// The reason, for the audit trail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When it resumes automatically: a duration or a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
 
@@ -92,37 +91,32 @@ pub struct GateScope {
 }
 
 /// What to pause.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PauseProcessingRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct OfflineBody {
     /// The reason, for the audit trail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Only this tenant.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Text<Tenant>>,
     /// Only this type.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<Text<JobType>>,
     /// When processing resumes automatically: a duration or a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
 
 /// What to resume.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ResumeProcessingRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct OnlineBody {
     /// The reason, for the audit trail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Only this tenant.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Text<Tenant>>,
     /// Only this type.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub r#type: Option<Text<JobType>>,
 }
 

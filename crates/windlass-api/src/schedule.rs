@@ -9,6 +9,7 @@ use windlass_core::job::{
     JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant, WorkerVersion,
 };
 use windlass_core::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
+use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::invalid;
@@ -22,27 +23,22 @@ use crate::text::Text;
 use crate::time::{Moment, Span};
 
 /// A schedule: its timing and its job.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ScheduleRequest")]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBody {
     /// Cron expression: five fields, or six with seconds first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
     /// Time zone of `cron`, such as `Europe/Berlin`; `UTC` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     /// Interval.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Span>,
     /// Time of a single run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Moment>,
     /// What happens to missed runs; `once` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<CatchUp>,
     /// What happens if the previous run is not finished; `allow` if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     /// The job that each run submits.
     pub job: Submission,
@@ -145,15 +141,14 @@ pub struct SchedulePauseView {
 }
 
 /// How to pause a schedule.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PauseScheduleRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulePauseBody {
     /// The reason, for the audit trail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When it resumes automatically: a duration or a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
 
@@ -172,6 +167,7 @@ pub struct RefusedView {
 }
 
 /// The job that each run submits; fields that are not set are left out.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct JobTemplate {
     /// Job type.
@@ -179,31 +175,24 @@ pub struct JobTemplate {
     /// Queue.
     pub queue: Text<QueueName>,
     /// The version of the only workers that receive it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub requires_version: Option<Text<WorkerVersion>>,
     /// Left out if the caller may not read it.
-    #[serde(default, deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::json::present")]
     pub payload: Option<Json>,
     /// The payload in base64, if it is not JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<String>,
     /// The content type of the payload; left out with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Priority.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityInput>,
     /// Delay before the job runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// At most one unfinished job with this key at a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
     /// Key for concurrency limits across jobs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
     /// Retry policy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<EffectiveRetry>,
     /// Time limits.
     #[serde(deserialize_with = "crate::values::lenient::known")]
@@ -212,10 +201,8 @@ pub struct JobTemplate {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// The caller's id for the operation it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// URL that is called when the job is final.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
 }
 

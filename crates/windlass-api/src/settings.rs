@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::audit::AuditLevel;
 use windlass_core::settings::patch::Field;
 use windlass_core::settings::{BudgetPeriod, FairBy};
+use windlass_core::skip_none;
 
 use crate::priority::PriorityInput;
 use crate::push::PushWire;
@@ -17,92 +18,56 @@ use crate::retry::{EffectiveRetry, Retry};
 use crate::time::Span;
 
 /// Changes of a queue's settings.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "QueueChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueBody {
     /// Maximum number of running jobs, across all workers.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_running: Field<u64>,
     /// Maximum number of running jobs per concurrency key.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_running_per_key: Field<u64>,
     /// How often its jobs may start.
-    #[schemars(with = "Option<RateWire>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub rate: Field<RateWire>,
     /// How often jobs with the same concurrency key may start.
-    #[schemars(with = "Option<RateWire>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub rate_per_key: Field<RateWire>,
     /// Maximum number of jobs that are not final.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_depth: Field<u64>,
     /// Shares the queue fairly between these.
-    #[schemars(with = "Option<FairBy>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub fair_by: Field<FairBy>,
     /// Waiting time that raises a job's priority by one point.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub aging: Field<Span>,
     /// Which audit records are kept.
-    #[schemars(with = "Option<AuditLevel>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub audit: Field<AuditLevel>,
     /// Retry policy.
-    #[schemars(with = "Option<Retry>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub retry: Field<Retry>,
     /// Time limits.
-    #[schemars(with = "Option<TimeoutsBody>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub timeouts: Field<TimeoutsBody>,
     /// Priority, 0 to 100.
-    #[schemars(with = "Option<PriorityInput>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub priority: Field<PriorityInput>,
     /// Push target, if a server pushes the queue's jobs.
-    #[schemars(with = "Option<PushWire>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub push: Field<PushWire>,
     /// How long its final jobs are kept.
-    #[schemars(with = "Option<RetentionBody>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub retention: Field<RetentionBody>,
 }
 
 /// Changes of time limits.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TimeoutChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct TimeoutsBody {
     /// Maximum duration of an attempt.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub execution: Field<Span>,
     /// How long a lease lasts without a heartbeat.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub lease: Field<Span>,
     /// Another name for `lease`.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub visibility: Field<Span>,
     /// Maximum time from submission to a final state.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub lifetime: Field<Span>,
     /// Maximum time from when a job can be claimed to its first start.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub start: Field<Span>,
     /// Upper limit for the duration of an attempt; applies to jobs with a longer one.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_execution: Field<Span>,
 }
 
@@ -171,49 +136,30 @@ pub struct TimeoutsView {
 }
 
 /// Changes of a type's settings.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TypeChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct TypeBody {
     /// Maximum number of running jobs, across all workers.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_running: Field<u64>,
     /// How often its jobs may start.
-    #[schemars(with = "Option<RateWire>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub rate: Field<RateWire>,
     /// Retry policy.
-    #[schemars(with = "Option<Retry>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub retry: Field<Retry>,
     /// Time limits.
-    #[schemars(with = "Option<TimeoutsBody>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub timeouts: Field<TimeoutsBody>,
     /// Priority, 0 to 100.
-    #[schemars(with = "Option<PriorityInput>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub priority: Field<PriorityInput>,
     /// Custom event name for a success in the audit trail.
-    #[schemars(with = "Option<String>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub success_event: Field<String>,
     /// Custom event name for exhausted retries in the audit trail.
-    #[schemars(with = "Option<String>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub exhausted_event: Field<String>,
     /// How long its final jobs are kept; takes precedence over their queue's setting.
-    #[schemars(with = "Option<RetentionBody>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub retention: Field<RetentionBody>,
     /// JSON Schema of payloads, checked at submission: at most 64 KiB, 32 levels, without references to other documents.
-    #[schemars(with = "Option<serde_json::Value>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub payload_schema: Field<serde_json::Value>,
     /// JSON Schema of results, checked at completion.
-    #[schemars(with = "Option<serde_json::Value>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub result_schema: Field<serde_json::Value>,
 }
 
@@ -247,45 +193,28 @@ pub struct TypeSettingsView {
 }
 
 /// Changes of a tenant's settings.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TenantChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantBody {
     /// Maximum number of running jobs, across all workers.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_running: Field<u64>,
     /// Maximum number of jobs that are not final.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_depth: Field<u64>,
     /// Share of a fair queue: how many jobs it may start per turn.
-    #[schemars(with = "Option<u32>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub weight: Field<u32>,
     /// Maximum cost of its jobs per period.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub budget_cents: Field<u64>,
     /// The budget period; a month if not set.
-    #[schemars(with = "Option<BudgetPeriod>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub budget_period: Field<BudgetPeriod>,
     /// Maximum number of queues with jobs; 10000 if not set.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_queues: Field<u64>,
     /// Maximum number of types with jobs; 10000 if not set.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_types: Field<u64>,
     /// Maximum number of pairs of a queue and a type with jobs; 20000 if not set.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_lanes: Field<u64>,
     /// Maximum number of concurrency keys of jobs that are not final; 100000 if not set.
-    #[schemars(with = "Option<u64>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub max_concurrency_keys: Field<u64>,
 }
 

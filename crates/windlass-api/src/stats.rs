@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::job::{JobState, JobType, QueueName, Tenant};
+use windlass_core::skip_none;
 
 use crate::text::Text;
 use crate::time::{Moment, Span};
@@ -131,6 +132,7 @@ pub struct Cost {
 }
 
 /// Counts and rates of jobs.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Stats {
     /// Number of jobs by state.
@@ -151,10 +153,8 @@ pub struct Stats {
     /// Changes whose effects are not applied to all jobs yet, at most 1000; 0 for callers of one tenant.
     pub cascades: u64,
     /// Jobs that failed and were not redriven.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unresolved: Option<Unresolved>,
     /// How many of each are left out, if there are more than 1000.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
 }
 

@@ -15,7 +15,7 @@ use crate::fixture::{Fixture, job_type, just_before, new_job, queue, tenant};
 
 tests!(
     pauses, pauses:
-    a_closed_gate_lets_nothing_start_and_running_work_go_on,
+    a_closed_gate_lets_nothing_start_and_running_work_continue,
     a_pause_holds_its_own_jobs_and_no_others,
     a_pause_says_who_when_why_and_until_when,
     every_pause_is_named_at_once,
@@ -63,7 +63,7 @@ async fn eight_jobs(t: &Fixture) -> Vec<JobId> {
 }
 
 /// Model: processing-on-and-off, pause-reason-and-expiry
-async fn a_closed_gate_lets_nothing_start_and_running_work_go_on(t: &Fixture) {
+async fn a_closed_gate_lets_nothing_start_and_running_work_continue(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("email.send")).await;
     let waiting = t.submit(new_job("email.send")).await.id;
     assert!(

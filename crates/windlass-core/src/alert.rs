@@ -15,6 +15,7 @@ use crate::error::{FieldProblem, Invalid};
 use crate::job::{JobType, QueueName};
 use crate::limits;
 use crate::webhook_url::{TargetPolicy, WebhookUrl};
+use crate::{Words, skip_none};
 
 /// The type of jobs that deliver alerts. They wait in the queue of callbacks.
 pub const TYPE: &str = "windlass.alert";
@@ -59,7 +60,7 @@ pub enum AlertCondition {
 }
 
 /// The format of an alert's messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertFormat {
     /// A signed webhook, as callbacks are.
@@ -69,26 +70,15 @@ pub enum AlertFormat {
     Slack,
 }
 
-impl AlertFormat {
-    /// Its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AlertFormat::Webhook => "webhook",
-            AlertFormat::Slack => "slack",
-        }
-    }
-}
-
 /// What an alert watches, and where its messages go.
+#[skip_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlertRule {
     /// When it fires.
     pub condition: AlertCondition,
     /// Only jobs of this queue, or schedules that submit to it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// Only jobs of this type, or schedules that submit them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_type: Option<JobType>,
     /// Where messages go. May contain a secret.
     pub url: String,
@@ -99,7 +89,6 @@ pub struct AlertRule {
     /// How long the condition must not hold before it resolves.
     pub keep_firing_for: Duration,
     /// How often a message is repeated while it fires; never if `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_interval: Option<Duration>,
 }
 
@@ -256,7 +245,7 @@ impl AlertCondition {
 }
 
 /// Whether an alert fires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertStatus {
     /// It does not.
@@ -266,17 +255,8 @@ pub enum AlertStatus {
     Firing,
 }
 
-impl AlertStatus {
-    /// Its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            AlertStatus::Ok => "ok",
-            AlertStatus::Firing => "firing",
-        }
-    }
-}
-
 /// The state of an alert.
+#[skip_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlertState {
     /// Whether it fires.
@@ -284,13 +264,10 @@ pub struct AlertState {
     /// Since when.
     pub since: Timestamp,
     /// Since when the condition contradicts the status; it changes once that has lasted long enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turning_since: Option<Timestamp>,
     /// When the last message about it was submitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notified_at: Option<Timestamp>,
     /// The number that was compared when the state last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<AlertValue>,
 }
 

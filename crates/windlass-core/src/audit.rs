@@ -12,6 +12,7 @@ pub use head::{NotAHead, SealPoint, SealSignature};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::Words;
 use crate::clock::Timestamp;
 use crate::error::FieldProblem;
 use crate::job::{JobId, JobType, QueueName, Tenant};
@@ -159,7 +160,7 @@ impl AuditLevel {
 }
 
 /// How important a record is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
 #[non_exhaustive]
@@ -167,17 +168,6 @@ pub enum Severity {
     Info,
     Warning,
     Error,
-}
-
-impl Severity {
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        }
-    }
 }
 
 /// One record of the audit trail.

@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Words;
 use crate::error::{FieldProblem, Forbidden};
 use crate::job::{JobRecord, Spec, Tenant};
 use crate::key::KeyId;
 
 /// The role of a caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Everything, for all tenants.
@@ -28,22 +29,6 @@ pub enum Role {
 }
 
 impl Role {
-    /// Every role.
-    pub const ALL: [Role; 6] =
-        [Role::Admin, Role::Operator, Role::Submitter, Role::Worker, Role::App, Role::Viewer];
-
-    /// The role's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Admin => "admin",
-            Role::Operator => "operator",
-            Role::Submitter => "submitter",
-            Role::Worker => "worker",
-            Role::App => "app",
-            Role::Viewer => "viewer",
-        }
-    }
-
     /// Whether it manages only jobs that it submitted itself.
     pub fn manages_own_jobs_only(self) -> bool {
         matches!(self, Role::Submitter | Role::App)
@@ -60,12 +45,6 @@ impl Role {
             Role::App => submits || matches!(permission, Permission::Work | Permission::ReadPayload),
             Role::Viewer => false,
         }
-    }
-}
-
-impl std::fmt::Display for Role {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

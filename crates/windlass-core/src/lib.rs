@@ -23,3 +23,6 @@ pub mod settings;
 pub mod similar;
 pub mod ticket;
 pub mod webhook_url;
+
+#[doc(hidden)]
+pub use windlass_macros::{Words, skip_none};

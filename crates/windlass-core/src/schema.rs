@@ -1,4 +1,5 @@
-//! JSON schemas of the words that the HTTP API uses: an enumeration of texts each, which generated clients read best.
+//! JSON schemas of the words that the HTTP API uses: an enumeration of texts each, which generated clients read best; and of
+//! changes.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,27 @@ use crate::alert::{AlertFormat, AlertStatus};
 use crate::audit::AuditLevel;
 use crate::job::{Category, JitterMode, Strategy};
 use crate::schedule::{CatchUp, Overlap};
+use crate::settings::patch::Field;
 use crate::settings::{BudgetPeriod, FairBy, PauseMode};
+
+/// A change of a field is its value, or null.
+impl<T: JsonSchema> JsonSchema for Field<T> {
+    fn inline_schema() -> bool {
+        Option::<T>::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Option::<T>::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        Option::<T>::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Option::<T>::json_schema(generator)
+    }
+}
 
 macro_rules! schema_of_words {
     ($($type:ident, $name:literal, $description:literal, $words:expr;)*) => {$(

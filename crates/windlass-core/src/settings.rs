@@ -18,6 +18,7 @@ pub use crate::job::Rate;
 use crate::job::{JobState, Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
 use crate::webhook_url::TargetPolicy;
+use crate::{Words, skip_none};
 
 /// Time limits, each optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -49,20 +50,17 @@ impl PartialTimeouts {
 
 /// How long jobs are kept after they ended, by final state. Values that are not set follow the queue,
 /// then the server.
+#[skip_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// Retention of completed jobs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub completed: Option<Duration>,
     /// Retention of failed jobs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Duration>,
     /// Retention of dead letters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letter: Option<Duration>,
     /// Retention of cancelled jobs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Duration>,
 }
 
@@ -111,7 +109,7 @@ impl Retention {
 }
 
 /// What a fair queue balances between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FairBy {
@@ -120,13 +118,6 @@ pub enum FairBy {
 }
 
 impl FairBy {
-    /// The name used in settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FairBy::Tenant => "tenant",
-        }
-    }
-
     /// Parses the name used in settings.
     pub fn parse(text: &str) -> Result<FairBy, FieldProblem> {
         match text {
@@ -137,7 +128,7 @@ impl FairBy {
 }
 
 /// The period of a budget, in UTC; usage restarts at zero with each period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetPeriod {
     /// From midnight to midnight.
@@ -148,14 +139,6 @@ pub enum BudgetPeriod {
 }
 
 impl BudgetPeriod {
-    /// The name used in settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BudgetPeriod::Day => "day",
-            BudgetPeriod::Month => "month",
-        }
-    }
-
     /// Parses the name used in settings.
     pub fn parse(text: &str) -> Result<BudgetPeriod, FieldProblem> {
         match text {
@@ -447,7 +430,7 @@ fn check_interval(field: &str, interval: Duration) -> Result<(), Invalid> {
 }
 
 /// How a pause treats running jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PauseMode {
@@ -456,14 +439,4 @@ pub enum PauseMode {
     Graceful,
     /// They are stopped now.
     Aggressive,
-}
-
-impl PauseMode {
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PauseMode::Graceful => "graceful",
-            PauseMode::Aggressive => "aggressive",
-        }
-    }
 }

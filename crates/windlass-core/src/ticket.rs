@@ -14,6 +14,7 @@ pub use signing::{NotAKey, TicketKey, TicketPublicKey};
 
 use crate::clock::Timestamp;
 use crate::job::{JobId, Lane, Spec};
+use crate::skip_none;
 
 /// Part of every ticket, so that a signature of this key over other data is never valid for a ticket.
 const CONTEXT: &str = "windlass.job-ticket.v1";
@@ -31,15 +32,14 @@ pub struct Subject<'a> {
 
 /// A ticket. As JSON it is an object of strings; the signed text is the same object without `signature`, with keys in
 /// alphabetical order and without spaces. Absent fields are omitted.
+#[skip_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     /// The caller that submitted the job.
     pub actor: String,
     /// The callback URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
     /// The concurrency key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
     /// The content type of the payload.
     #[serde(default)]
@@ -48,7 +48,6 @@ pub struct Ticket {
     #[serde(default)]
     pub context: String,
     /// The correlation id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// When the ticket expires.
     #[serde(with = "moment")]
@@ -56,7 +55,6 @@ pub struct Ticket {
     /// The job's id.
     pub id: String,
     /// The idempotency key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     /// When the ticket was issued.
     #[serde(with = "moment")]
@@ -72,22 +70,18 @@ pub struct Ticket {
     #[serde(default)]
     pub queue: String,
     /// The version that the job requires of its worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires_version: Option<String>,
     /// SHA-256 of the job's tags, in hexadecimal: an object of strings, with keys in alphabetical order and without
     /// spaces. Omitted if there are no tags.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags_sha256: Option<String>,
     /// The job's tenant.
     pub tenant: String,
     /// The W3C trace context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The job's type.
     #[serde(rename = "type")]
     pub job_type: String,
     /// The unique key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
     /// Ed25519 signature over all other fields, in hexadecimal.
     #[serde(default, skip_serializing_if = "String::is_empty")]

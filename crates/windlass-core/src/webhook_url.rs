@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use network::Network;
 
+use crate::Words;
 use crate::limits;
 
 /// Why a URL is not called. Never contains the URL itself, which may contain a secret.
@@ -43,7 +44,7 @@ pub enum TargetError {
 }
 
 /// The URL's scheme.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 pub enum Scheme {
     /// Unencrypted.
     Http,
@@ -52,14 +53,6 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        }
-    }
-
     fn port(self) -> u16 {
         match self {
             Scheme::Http => 80,

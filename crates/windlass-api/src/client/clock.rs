@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_servers_time_counts_and_goes_on_by_itself() {
+    fn the_servers_time_counts_and_continues_by_itself() {
         let own = Arc::new(AtomicI64::new(1_000));
         let read = own.clone();
         let clock = ServerClock::new(move || Timestamp::from_millis(read.load(Ordering::Relaxed)));

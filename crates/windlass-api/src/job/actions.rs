@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::error::Invalid;
 use windlass_core::job::{JobAction, JobId, Payload, SuspendMode, WorkerVersion};
 use windlass_core::settings::patch::Field;
+use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::filter::JobFilter;
@@ -24,18 +25,16 @@ use crate::{invalid, payload};
 pub struct EmptyBody {}
 
 /// How to suspend a job.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SuspendRequest")]
 #[serde(default, deny_unknown_fields)]
 pub struct SuspendBody {
     /// The reason, for the audit trail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens to a running attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SuspendParam>,
     /// When the job resumes automatically: a duration or a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Expiry>,
 }
 
@@ -91,28 +90,24 @@ pub struct PriorityBody {
 }
 
 /// The changes; fields that are not given stay, null clears a field.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JobChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct PatchBody {
     /// The new priority.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityInput>,
     /// All tags; replaces the existing ones.
     #[schemars(with = "Option<BTreeMap<String, String>>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub tags: Field<Tags>,
     /// The caller's id for the operation it belongs to.
-    #[schemars(with = "Option<String>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub correlation_id: Field<String>,
     /// URL to call when the job is final.
-    #[schemars(with = "Option<String>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub callback_url: Field<String>,
 }
 
 /// How to retry a final job as a new job.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RedriveRequest")]
 #[serde(default, deny_unknown_fields)]
@@ -121,23 +116,18 @@ pub struct RedriveBody {
     #[serde(deserialize_with = "crate::json::null_as_default")]
     pub reset_checkpoints: bool,
     /// Run this saved step and those after it again, and keep the steps before it. Not with `reset_checkpoints`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub from_step: Option<String>,
     /// Fail if the job was redriven already.
     #[serde(deserialize_with = "crate::json::null_as_default")]
     pub only_once: bool,
     /// The version that the new job requires of its worker, in place of the old one's; null for any.
-    #[schemars(with = "Option<Text<WorkerVersion>>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub requires_version: Field<Text<WorkerVersion>>,
     /// Payload of the new job, in place of the old one's: any JSON. Needs the permission to submit jobs.
-    #[serde(deserialize_with = "crate::json::present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "crate::json::present")]
     pub payload: Option<Json>,
     /// Payload of the new job as bytes in base64, instead of `payload`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<String>,
     /// Content type of `payload_base64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
 }
 
@@ -184,6 +174,7 @@ pub struct SignalReceipt {
 }
 
 /// The action and the jobs.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "BulkRequest")]
 #[serde(deny_unknown_fields)]
@@ -195,23 +186,18 @@ pub struct BulkBody {
     /// The jobs, as in the list of jobs; `{}` means all.
     pub filter: JobFilter,
     /// The new priority, for the action `priority`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<PriorityInput>,
     /// The reason, for the audit trail.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens to running attempts, for the action `suspend`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<SuspendParam>,
     /// Only count the matching jobs.
     #[serde(default, deserialize_with = "crate::json::null_as_default")]
     pub dry_run: bool,
     /// Maximum number of jobs per request, 1 to 10000; all matching jobs if not given.
     #[schemars(range(min = 1, max = 10_000))]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// `next_cursor` of the previous request; the other fields must not change.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 

@@ -3,12 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::job::{JobState, WorkerId};
+use windlass_core::skip_none;
 
 use crate::json::Json;
 use crate::text::Text;
 use crate::time::Moment;
 
 /// Chunks of a running job's output.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "StreamRequest")]
 #[serde(deny_unknown_fields)]
@@ -16,12 +18,10 @@ pub struct StreamBody {
     /// The fence of the claim.
     pub fence: u64,
     /// The worker that claimed the job. Checked if given; without it the fence alone identifies the claim.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Text<WorkerId>>")]
     pub worker_id: Option<String>,
     /// How many chunks this attempt has sent before these. Chunks that are stored already are left out, so that the
     /// request can be repeated. Without it all are appended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
     /// The chunks, each any JSON of at most 64 KiB; together at most 1 MiB.
     #[schemars(length(min = 1, max = 1000))]

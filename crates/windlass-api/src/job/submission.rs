@@ -8,6 +8,7 @@ use windlass_core::error::Invalid;
 use windlass_core::job::{
     Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, TraceHeaders, WorkerVersion,
 };
+use windlass_core::skip_none;
 
 use crate::json::Json;
 use crate::priority::PriorityInput;
@@ -18,88 +19,63 @@ use crate::time::{Moment, Span};
 use crate::{invalid, payload, shown};
 
 /// A job to submit; fields that are not given follow its type, its queue and the server, in this order.
+#[skip_none]
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
     /// Job type: selects the handler.
     pub r#type: Text<JobType>,
     /// Payload: any JSON, stored and returned byte for byte.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
     /// Payload as bytes in base64, instead of `payload`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_base64: Option<String>,
     /// Content type of `payload_base64`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Text<QueueName>>,
     /// Only workers that registered with exactly this `version` receive the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub requires_version: Option<Text<WorkerVersion>>,
     /// Priority.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityInput>,
     /// Delay before it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Earliest time to run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_at: Option<Moment>,
     /// Keep it in `created` until it is submitted by id.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<bool>,
     /// A second submission with the same key within the window returns the same job.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
     /// How long the idempotency key applies.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_window: Option<Span>,
     /// At most one unfinished job with this key at a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
     /// Key for concurrency limits across jobs.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
     /// Run only the last of several submissions with the same key.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub debounce: Option<Debouncing>,
     /// Retry policy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// Time limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<SomeTimeouts>,
     /// Jobs that must complete first: ids, or `@name` for one of the same batch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Vec<String>>,
     /// Jobs of which one must be final first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub after_any: Option<Vec<String>>,
     /// Its name for other jobs in the same batch.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Tags, for filters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Tags>,
     /// The caller's id for the operation it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
     /// URL to call when the job is final.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_url: Option<String>,
     /// Tenant, for callers that may choose it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Text<Tenant>>,
     /// The trace it belongs to, if not that of the request; a child belongs to its parent's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The `tracestate` of that trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
     /// Data for everything that the job causes, in the format of W3C Baggage; workers and child jobs get it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub baggage: Option<String>,
 }
 

@@ -4,29 +4,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::settings::Retention;
 use windlass_core::settings::patch::{Field, RetentionPatch};
+use windlass_core::skip_none;
 
 use crate::time::Span;
 
 /// Changes of a retention; fields that are not given stay, null clears a field.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RetentionChanges")]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionBody {
     /// Of completed jobs.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub completed: Field<Span>,
     /// Of failed jobs.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub failed: Field<Span>,
     /// Of dead letters.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub dead_letter: Field<Span>,
     /// Of cancelled jobs.
-    #[schemars(with = "Option<Span>")]
-    #[serde(skip_serializing_if = "Field::is_kept")]
     pub cancelled: Field<Span>,
 }
 

@@ -3,26 +3,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::job::{JobType, QueueName};
+use windlass_core::skip_none;
 
 use super::Rates;
 use crate::text::Text;
 use crate::time::{Moment, Span};
 
 /// Which statistics are wanted. At most one of `queue` and `type`.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryQuery {
     /// How much time, from `5m` to `30d`; one hour if not given. Rounded up to whole steps.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<Span>,
     /// The end; now if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Moment>,
     /// Only jobs of this queue.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub queue: Option<Text<QueueName>>,
     /// Only jobs of this type.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub r#type: Option<Text<JobType>>,
 }

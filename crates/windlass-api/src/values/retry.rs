@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::error::Invalid;
 use windlass_core::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
 use windlass_core::limits;
+use windlass_core::skip_none;
 
 use crate::invalid;
 use crate::time::Span;
@@ -20,38 +21,29 @@ use crate::time::Span;
 pub struct Retry(RetryFields);
 
 /// The values; those not given come from the preset, or from `standard`.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RetryFields {
     /// `standard`, `fixed` or `backoff`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     preset: Option<String>,
     /// How the delay grows with the number of failures.
-    #[serde(skip_serializing_if = "Option::is_none")]
     strategy: Option<Strategy>,
     /// Delay after the first failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
     initial_delay: Option<Span>,
     /// Maximum delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_delay: Option<Span>,
     /// Factor of the exponential strategy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     multiplier: Option<f64>,
     /// Random share of the delay, 0 to 1, by which it is shortened or lengthened.
-    #[serde(skip_serializing_if = "Option::is_none")]
     jitter: Option<f64>,
     /// Source of the jitter: `random`, or `hashed` from the job's id and attempt, which is reproducible.
-    #[serde(skip_serializing_if = "Option::is_none")]
     jitter_mode: Option<JitterMode>,
     /// Maximum number of attempts, including the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
     /// One less than `max_attempts`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_retries: Option<u32>,
     /// Error categories that are retried.
-    #[serde(skip_serializing_if = "Option::is_none")]
     retry_on: Option<Vec<Category>>,
 }
 
@@ -218,24 +210,20 @@ impl From<EffectiveRetry> for RetryPolicy {
 }
 
 /// Time limits; those not given follow the defaults.
+#[skip_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Timeouts")]
 #[serde(deny_unknown_fields)]
 pub struct SomeTimeouts {
     /// Maximum duration of an attempt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<Span>,
     /// How long a lease lasts without a heartbeat.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,
     /// Another name for `lease`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub visibility: Option<Span>,
     /// Maximum time from submission to a final state.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Span>,
     /// Maximum time from when the job can be claimed to its first start; a job that is not started in time fails.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Span>,
 }
 

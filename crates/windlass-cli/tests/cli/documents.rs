@@ -98,18 +98,18 @@ fn every_block_of_commands_is_run_or_says_why_not() {
 /// Commands of a block; a line that ends with `\` continues.
 fn commands(block: &Block) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    let mut goes_on = false;
+    let mut continues = false;
     for line in &block.lines {
         match line.strip_prefix("$ ") {
             Some(command) => all.push(command.to_owned()),
-            None if goes_on => {
+            None if continues => {
                 let last = all.last_mut().unwrap();
                 last.push('\n');
                 last.push_str(line);
             }
             None => continue,
         }
-        goes_on = line.ends_with('\\');
+        continues = line.ends_with('\\');
     }
     all
 }

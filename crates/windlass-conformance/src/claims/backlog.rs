@@ -20,7 +20,7 @@ tests!(
     a_tenants_own_depth_counts_its_own_jobs,
     a_redrive_over_the_depth_is_refused,
     redriving_in_bulk_stops_at_the_depth,
-    children_over_the_depth_are_refused_and_their_parent_goes_on,
+    children_over_the_depth_are_refused_and_their_parent_continues,
 );
 
 fn deep(limit: u64) -> QueueSettings {
@@ -142,7 +142,7 @@ async fn redriving_in_bulk_stops_at_the_depth(t: &Fixture) {
 }
 
 /// Model: child-groups, backpressure
-async fn children_over_the_depth_are_refused_and_their_parent_goes_on(t: &Fixture) {
+async fn children_over_the_depth_are_refused_and_their_parent_continues(t: &Fixture) {
     let (worker, parent) = t.running(new_job("send")).await;
     t.set_queue("default", deep(3)).await;
     let group = |count| NewGroup {

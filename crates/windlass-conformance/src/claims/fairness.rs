@@ -18,7 +18,7 @@ tests!(
     one_tenants_many_jobs_delay_anothers_first_by_one_turn,
     a_weight_gives_a_tenant_longer_turns,
     turns_are_taken_within_one_priority,
-    turns_go_on_from_claim_to_claim,
+    turns_continue_from_claim_to_claim,
     a_tenant_at_its_limit_leaves_its_turn_to_the_others,
     a_fair_queue_keeps_its_place_among_others,
     without_fairness_the_first_submitted_is_first,
@@ -99,7 +99,7 @@ async fn turns_are_taken_within_one_priority(t: &Fixture) {
 }
 
 /// Model: fairness
-async fn turns_go_on_from_claim_to_claim(t: &Fixture) {
+async fn turns_continue_from_claim_to_claim(t: &Fixture) {
     t.set_queue("default", fair()).await;
     let worker = t.worker().await;
     for name in ["a", "b", "c"] {

@@ -23,7 +23,7 @@ tests!(
     a_child_that_ends_at_once_counts_like_any_other,
     a_parked_parent_holds_no_slot,
     groups_nest_and_each_wakes_its_own_parent,
-    a_replay_finds_the_group_it_has_and_goes_on,
+    a_replay_finds_the_group_it_has_and_continues,
 );
 
 /// A running parent, and workers for it and for its children.
@@ -231,7 +231,7 @@ async fn groups_nest_and_each_wakes_its_own_parent(t: &Fixture) {
 }
 
 /// Model: child-groups
-async fn a_replay_finds_the_group_it_has_and_goes_on(t: &Fixture) {
+async fn a_replay_finds_the_group_it_has_and_continues(t: &Fixture) {
     let family = family(t).await;
     let spawned = family.spawn(t, GroupStrategy::CollectAll, 2).await;
     for claimed in family.claim_children(t).await {

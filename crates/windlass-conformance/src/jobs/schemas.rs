@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, lease_ref, new_job};
 tests!(
     jobs_schemas, jobs::schemas:
     a_payload_that_does_not_match_is_refused_wherever_it_comes_from,
-    a_result_that_does_not_match_is_rejected_and_the_lease_goes_on,
+    a_result_that_does_not_match_is_rejected_and_the_lease_continues,
     a_schema_is_checked_when_it_is_set,
     the_schema_of_the_commit_decides,
     work_with_schemas_is_bounded,
@@ -71,7 +71,7 @@ async fn a_payload_that_does_not_match_is_refused_wherever_it_comes_from(t: &Fix
 }
 
 /// Model: payload-schemas
-async fn a_result_that_does_not_match_is_rejected_and_the_lease_goes_on(t: &Fixture) {
+async fn a_result_that_does_not_match_is_rejected_and_the_lease_continues(t: &Fixture) {
     let result_schema = Field::Set(json!({"type": "integer"}).into());
     set(t, TypePatch { result_schema, ..TypePatch::default() }).await.unwrap();
     let worker = t.steady_worker_for(&["default"]).await;

@@ -19,8 +19,8 @@ tests!(
     each_order_is_as_it_says,
     nothing_is_missed_or_repeated_while_jobs_come_and_go,
     a_page_holds_between_one_and_five_hundred_jobs,
-    a_search_among_many_goes_on_where_it_stopped,
-    a_page_of_large_jobs_ends_early_and_the_next_goes_on,
+    a_search_among_many_continues_where_it_stopped,
+    a_page_of_large_jobs_ends_early_and_the_next_continues,
     what_was_redriven_is_listed_and_counted_apart,
     what_was_redriven_is_listed_page_by_page,
     running_jobs_are_listed_however_many_have_ended_beside_them,
@@ -201,7 +201,7 @@ async fn a_small_queue_is_found_at_once(t: &Fixture, small: &[JobId]) {
 }
 
 /// Model: explained-waiting. However few of many jobs fit, a page looks at no more than a bounded number of them.
-async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
+async fn a_search_among_many_continues_where_it_stopped(t: &Fixture) {
     let ann = caller("ann", windlass::store::caller::Role::Submitter, "default");
     let own = async |count| {
         let jobs = vec![new_job("report"); count];
@@ -264,7 +264,7 @@ async fn a_search_among_many_goes_on_where_it_stopped(t: &Fixture) {
 }
 
 /// Model: tenant-isolation. A look at large jobs does not take all memory, and misses none of them.
-async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(t: &Fixture) {
+async fn a_page_of_large_jobs_ends_early_and_the_next_continues(t: &Fixture) {
     let large =
         NewJob { payload: Payload::json(format!("\"{}\"", "x".repeat(1_000_000))), ..new_job("large") };
     let count = limits::PAGE_PAYLOADS_MAX / 1_000_000 + 20;

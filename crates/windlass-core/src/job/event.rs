@@ -2,12 +2,12 @@
 
 mod action;
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, JobState, Need, Suspension, Wait, WorkerId};
+use crate::Words;
 use crate::error::FieldProblem;
 
 /// An event of a job.
@@ -89,7 +89,7 @@ pub enum JobEvent {
 }
 
 /// What happens to a job: actions of people and programs, and events of the lifecycle. The same word on every surface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is named for its event")]
 pub enum JobAction {
@@ -113,58 +113,6 @@ pub enum JobAction {
     Signal,
     Delete,
     Redrive,
-}
-
-impl JobAction {
-    /// All actions.
-    pub const ALL: [JobAction; 20] = [
-        JobAction::Submit,
-        JobAction::DependencyEnded,
-        JobAction::Due,
-        JobAction::Claim,
-        JobAction::Refuse,
-        JobAction::Succeed,
-        JobAction::Fail,
-        JobAction::LeaseExpired,
-        JobAction::Release,
-        JobAction::Park,
-        JobAction::Wake,
-        JobAction::Suspend,
-        JobAction::Resume,
-        JobAction::Cancel,
-        JobAction::Expire,
-        JobAction::Priority,
-        JobAction::Patch,
-        JobAction::Signal,
-        JobAction::Delete,
-        JobAction::Redrive,
-    ];
-
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            JobAction::Submit => "submit",
-            JobAction::DependencyEnded => "dependency_ended",
-            JobAction::Due => "due",
-            JobAction::Claim => "claim",
-            JobAction::Refuse => "refuse",
-            JobAction::Succeed => "succeed",
-            JobAction::Fail => "fail",
-            JobAction::LeaseExpired => "lease_expired",
-            JobAction::Release => "release",
-            JobAction::Park => "park",
-            JobAction::Wake => "wake",
-            JobAction::Suspend => "suspend",
-            JobAction::Resume => "resume",
-            JobAction::Cancel => "cancel",
-            JobAction::Expire => "expire",
-            JobAction::Priority => "priority",
-            JobAction::Patch => "patch",
-            JobAction::Signal => "signal",
-            JobAction::Delete => "delete",
-            JobAction::Redrive => "redrive",
-        }
-    }
 }
 
 impl JobAction {
@@ -198,12 +146,6 @@ impl FromStr for JobAction {
                 allowed: "submit, suspend, resume, cancel, priority, signal, redrive, delete",
             }
         })
-    }
-}
-
-impl fmt::Display for JobAction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -14,9 +14,10 @@ pub use fingerprint::{error_pattern, fingerprint};
 
 use crate::clock::Timestamp;
 use crate::limits;
+use crate::{Words, skip_none};
 
 /// The category of a failure; decides whether it is retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// May succeed next time.
@@ -31,36 +32,6 @@ pub enum Category {
     System,
     /// A resource limit was reached: a quota, a size, the time to start. Not retried unless `retry_on` names it.
     Resource,
-}
-
-impl Category {
-    /// All categories.
-    pub const ALL: [Category; 6] = [
-        Category::Temporary,
-        Category::Permanent,
-        Category::Timeout,
-        Category::Cancelled,
-        Category::System,
-        Category::Resource,
-    ];
-
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Category::Temporary => "temporary",
-            Category::Permanent => "permanent",
-            Category::Timeout => "timeout",
-            Category::Cancelled => "cancelled",
-            Category::System => "system",
-            Category::Resource => "resource",
-        }
-    }
-}
-
-impl fmt::Display for Category {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// The failure of an attempt, reported by a worker or by the store.
@@ -262,12 +233,12 @@ pub fn cut(text: &mut String, bytes_max: usize) {
 }
 
 /// The stored record of a failure.
+#[skip_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorRecord {
     /// The category of the failure.
     pub category: Category,
     /// A stable code for programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// A message for people.
     pub message: String,
@@ -276,7 +247,6 @@ pub struct ErrorRecord {
     /// The attempt number.
     pub attempt: u32,
     /// The delay that the worker asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
     /// Whether a retry was allowed; false for the error that ended the job.
     pub retryable: bool,

@@ -7,24 +7,16 @@ use serde::{Deserialize, Serialize};
 
 pub use needed::NeededBy;
 
+use crate::Words;
+
 /// The kind of a dependency.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
     /// The other job must complete.
     After,
     /// One of the `after_any` jobs must finish, in any state.
     AfterAny,
-}
-
-impl Need {
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Need::After => "after",
-            Need::AfterAny => "after_any",
-        }
-    }
 }
 
 /// The jobs of a batch in dependency order, or the index of a job on a cycle. `needs[i]` are the indexes within the

@@ -12,6 +12,7 @@ use crate::error::{FieldProblem, Invalid};
 use crate::key::KeyId;
 use crate::limits;
 use crate::ticket::Ticket;
+use crate::{Words, skip_none};
 
 /// Tenant, queue and type together, and the version that the jobs require of their worker. Every pause and every global
 /// limit except the concurrency key depends on the first three only, and which workers may receive a job on all four, so
@@ -225,7 +226,7 @@ impl Wait {
 }
 
 /// How a running job is suspended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspendMode {
     /// Refuses a running job.
@@ -237,24 +238,13 @@ pub enum SuspendMode {
     Aggressive,
 }
 
-impl SuspendMode {
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SuspendMode::IdleOnly => "idle_only",
-            SuspendMode::Graceful => "graceful",
-            SuspendMode::Aggressive => "aggressive",
-        }
-    }
-}
-
 /// A suspension: who asked for it, when, how, why, and until when.
+#[skip_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
     /// Who asked.
     pub by: String,
     /// The reason given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What happens to a running attempt.
     #[serde(default)]
@@ -263,7 +253,6 @@ pub struct Suspension {
     #[serde(default = "first_moment")]
     pub at: Timestamp,
     /// When it ends automatically.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// Whether an aggressive pause of the job's queue caused it, not an action on this job.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -362,6 +351,7 @@ impl ChildGroup {
 }
 
 /// Fields that few jobs have, stored outside the hot record.
+#[skip_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RareFields {
@@ -369,43 +359,30 @@ pub struct RareFields {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_held: bool,
     /// What it is parked on.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
     /// The active suspension.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
     /// A graceful suspension that takes effect when the running attempt ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend_requested: Option<Suspension>,
     /// The latest error; cleared on success.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorRecord>,
     /// Proof that the job is the one that was submitted, where tickets are required.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ticket: Option<Box<Ticket>>,
     /// The API key that submitted it, if any.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_key: Option<KeyId>,
     /// Its progress.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     /// The final job that this one retries.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<JobId>,
     /// The latest job that retries this one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<JobId>,
     /// When it was last suspended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended_at: Option<Timestamp>,
     /// Who suspended it last.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended_by: Option<String>,
     /// When it was last resumed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<Timestamp>,
     /// When its priority was last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_updated_at: Option<Timestamp>,
     /// Number of log lines ever written; also the number of the last one.
     #[serde(skip_serializing_if = "is_zero")]
@@ -423,7 +400,6 @@ pub struct RareFields {
     #[serde(skip_serializing_if = "is_zero")]
     pub groups: u64,
     /// What its attempts have streamed, if anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamTotals>,
 }
 

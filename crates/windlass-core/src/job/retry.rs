@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::JobId;
 use super::failure::Category;
+use crate::Words;
 use crate::error::{FieldProblem, Invalid};
 use crate::limits;
 
@@ -25,7 +26,7 @@ pub enum Strategy {
 }
 
 /// The source of a delay's jitter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize, Words)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum JitterMode {
@@ -37,14 +38,6 @@ pub enum JitterMode {
 }
 
 impl JitterMode {
-    /// The text form.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            JitterMode::Random => "random",
-            JitterMode::Hashed => "hashed",
-        }
-    }
-
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
     fn is_random(&self) -> bool {
         *self == JitterMode::Random

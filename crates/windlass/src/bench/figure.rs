@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use windlass_core::skip_none;
 
 /// One measured figure.
+#[skip_none]
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figure {
     /// The workload, such as `submit`.
@@ -12,34 +14,25 @@ pub struct Figure {
     /// Description of the measurement.
     pub what: String,
     /// Number of nodes, where it is varied.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
     /// Time added to each round trip to the database in milliseconds, where it is varied.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_ms: Option<f64>,
     /// Rate per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
     /// Latencies.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
     pub times: Option<Times>,
     /// Share of a core, in percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub core_percent: Option<f64>,
     /// Processor time per job.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_micros_per_job: Option<f64>,
     /// Memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<f64>,
     /// A count.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The rate it is compared with, per second: the raw database baseline, or another rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub floor_per_second: Option<f64>,
     /// The rate divided by the compared rate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }
 

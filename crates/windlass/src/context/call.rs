@@ -95,7 +95,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// If the code was changed: calls that were saved before this one are not made any more.
-    pub(super) async fn may_go_on(&mut self, is_strict: bool) -> Result<(), Failure> {
+    pub(super) async fn may_continue(&mut self, is_strict: bool) -> Result<(), Failure> {
         while self.status == Status::LeftOut {
             let dropped = self.order.lock().known.left_out.get(&self.key).cloned().unwrap_or_default();
             self.order.wait(Kind::LeftOut(dropped.ran), |_| false).await;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use windlass_core::skip_none;
 
 use super::CHECKPOINT;
 use crate::clock::Timestamp;
@@ -21,47 +22,38 @@ pub(super) fn is_reserved(name: &str) -> bool {
 }
 
 /// The saved result of one call.
+#[skip_none]
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Record<'a> {
     /// Its place in the order of calls, which later attempts must follow; `None` if it ran beside another call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<u32>,
     /// The first place it took, if that is not `at`: it ran beside another call, or was reopened.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) from: Option<u32>,
     /// The last place it took, if it was reopened and has no `at`. Calls between the first and the last are not
     /// required any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<u32>,
     /// A step's value.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default)]
     pub(super) value: Option<&'a RawValue>,
     /// A step's permanent error, or a temporary error after which the handler continued.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<Failure>,
     /// Delay of the snooze that the step returned, in milliseconds: the failure is a snooze.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) snooze_ms: Option<u64>,
     /// The handler dropped the call before it ended, and continued.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) left_out: bool,
     /// How long a call had run when the handler dropped it, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ran_ms: Option<u64>,
     /// The call whose error made the handler drop this one. If that call is reopened, so is this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dropped_by: Option<String>,
     /// The call ended with an error that failed its attempt, so it runs again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) open: bool,
     /// When a sleep or a wait ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<Timestamp>,
     /// Requested length of a sleep, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lasts_ms: Option<u64>,
     /// Identifies a group of children.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) group: Option<GroupShape>,
 }
 

@@ -48,7 +48,7 @@ impl Cx {
     /// Starts a saved call when it may continue: in order, if the worker is strict.
     pub(super) async fn call(&self, name: &str) -> Result<Call<'_>, anyhow::Error> {
         let mut call = self.0.order.call(name);
-        call.may_go_on(self.is_strict()).await?;
+        call.may_continue(self.is_strict()).await?;
         // Before any work is done that could not be saved.
         check_step("step", call.key()).map_err(|invalid| failed(invalid.into()))?;
         Ok(call)

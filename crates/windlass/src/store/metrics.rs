@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use windlass_core::Words;
+
 use self::deliveries::Deliveries;
 use super::documents::minute_stats::Minute;
 use super::documents::shares::has_room;
@@ -112,7 +114,7 @@ fn add<Name: Ord + Clone>(
 }
 
 /// Changes found by polling although a notification should have announced them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 #[non_exhaustive]
 pub enum Fallback {
     /// A commit of another node, found by PostgreSQL's change listener.
@@ -125,23 +127,6 @@ pub enum Fallback {
     End,
     /// An interruption of running jobs, found by a worker's regular heartbeat.
     Interrupt,
-}
-
-impl Fallback {
-    /// All of them.
-    pub const ALL: [Fallback; 5] =
-        [Fallback::Node, Fallback::Process, Fallback::Claim, Fallback::End, Fallback::Interrupt];
-
-    /// Its name in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Fallback::Node => "node",
-            Fallback::Process => "process",
-            Fallback::Claim => "claim",
-            Fallback::End => "end",
-            Fallback::Interrupt => "interrupt",
-        }
-    }
 }
 
 /// What a process measures of its own store.

@@ -101,7 +101,7 @@ async fn send_until(shared: &WorkerShared, over: &CancellationToken, answered: &
         let is_notified = tokio::select! {
             () = over.cancelled() => return,
             () = due(shared) => false,
-            () = interrupts.notified(shared.id(), || shared.running.beats_to_go_on(), every) => {
+            () = interrupts.notified(shared.id(), || shared.running.beats_to_continue(), every) => {
                 tokio::time::sleep(INTERRUPT_PAUSE).await;
                 true
             }

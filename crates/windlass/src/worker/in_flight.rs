@@ -90,7 +90,7 @@ impl Running {
     }
 
     /// Heartbeat items of attempts that were not asked to stop.
-    pub(crate) fn beats_to_go_on(&self) -> Vec<HeartbeatItem> {
+    pub(crate) fn beats_to_continue(&self) -> Vec<HeartbeatItem> {
         let attempts = self.lock();
         let going_on = attempts.all().filter(|cx| !cx.is_cancelled());
         going_on.map(|cx| HeartbeatItem::new(cx.job_id(), cx.fence())).collect()

@@ -60,7 +60,7 @@ fn any_walk_looks_the_same_on_postgres_as_in_memory() {
 
 /// Model: atomic-changes, idempotency-key, audit-trail. What a store answers does not depend on where it is kept, or was.
 #[test]
-fn a_walk_goes_on_as_if_nothing_were_when_its_store_is_moved() {
+fn a_walk_continues_as_if_nothing_were_when_its_store_is_moved() {
     for seed in 1..=setting("WINDLASS_WALK_SEEDS").unwrap_or(SEEDS_MOVED) {
         walk_by(On::Sqlite, seed, STEPS, Walker::walk_and_move);
     }

@@ -1,4 +1,4 @@
-//! `windlass alerts`: tell a receiver when dead letters, delays, failures, missed schedules or a wrong clock need attention.
+//! `windlass alerts`: messages to a receiver when dead letters, delays, failures, missed schedules or a wrong clock need attention.
 
 use std::process::ExitCode;
 

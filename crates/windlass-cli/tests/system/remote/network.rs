@@ -261,7 +261,7 @@ async fn operators_see_and_do_the_same_through_a_server() {
 
 /// Model: audit-trail. Kept events come once each, in their order, across a restart of the server.
 #[tokio::test]
-async fn a_stream_of_events_goes_on_where_it_was() {
+async fn a_stream_of_events_continues_where_it_was() {
     let (kept, _files) = kept(On::Sqlite);
     let server = InProcessServer::new(kept.store().unwrap().clone());
     let address = port_of(&server);

@@ -15,7 +15,7 @@ tests!(
     jobs_finish_together, jobs::finish::together:
     an_outcome_carries_checkpoints_progress_and_log_lines,
     a_wait_is_saved_in_the_commit_that_parks,
-    an_outcome_that_cannot_be_written_writes_nothing_and_the_lease_goes_on,
+    an_outcome_that_cannot_be_written_writes_nothing_and_the_lease_continues,
     a_completion_submits_its_follow_ups_once,
     a_follow_up_may_depend_on_the_job_that_submits_it,
     a_refused_follow_up_leaves_the_job_running_and_the_other_reports_alone,
@@ -90,7 +90,7 @@ async fn a_wait_is_saved_in_the_commit_that_parks(t: &Fixture) {
 }
 
 /// Model: refused-changes, checkpoints
-async fn an_outcome_that_cannot_be_written_writes_nothing_and_the_lease_goes_on(t: &Fixture) {
+async fn an_outcome_that_cannot_be_written_writes_nothing_and_the_lease_continues(t: &Fixture) {
     let (worker, claimed) = t.running(new_job("report")).await;
     let too_long = "x".repeat(limits::STEP_NAME_CHARS_MAX + 1);
     let too_large = "1".repeat(limits::PAYLOAD_BYTES_DEFAULT + 1);

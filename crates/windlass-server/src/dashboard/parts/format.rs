@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_where_the_text_goes_on() {
+    fn a_line_ends_where_the_text_continues() {
         assert_eq!(line("one\ntwo", 80), "one…");
         assert_eq!(line("abcdef", 3), "abc…");
         assert_eq!(line("abc", 3), "abc");

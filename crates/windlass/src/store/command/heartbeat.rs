@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use windlass_core::Words;
+
 use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
 use crate::job::{Category, Fence, JobId, JobRecord, JobState, Lease, Progress, Seq, WorkerId, check_text};
 use crate::limits;
@@ -32,7 +34,7 @@ impl HeartbeatItem {
 }
 
 /// What a worker should do with a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 #[non_exhaustive]
 pub enum Directive {
     /// Continue; the lease was extended.
@@ -45,23 +47,6 @@ pub enum Directive {
     Lost,
     /// Stop: the attempt timed out.
     Timeout,
-}
-
-impl Directive {
-    /// All directives.
-    pub const ALL: [Directive; 5] =
-        [Directive::Continue, Directive::Suspend, Directive::Cancel, Directive::Lost, Directive::Timeout];
-
-    /// The directive's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Directive::Continue => "continue",
-            Directive::Suspend => "suspend",
-            Directive::Cancel => "cancel",
-            Directive::Lost => "lost",
-            Directive::Timeout => "timeout",
-        }
-    }
 }
 
 /// The response to a heartbeat.

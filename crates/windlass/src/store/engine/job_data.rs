@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use windlass_core::Words;
 
 use crate::job::Seq;
 use crate::store::engine::EngineResult;
 
 /// Data attached to a job; deleted with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Words)]
 pub enum JobDataKind {
     /// A finished attempt; `number` is the attempt number.
     Attempt,
@@ -28,20 +29,6 @@ pub enum JobDataKind {
     StepTime,
     /// Streamed output; `number` is that of its last chunk.
     Stream,
-}
-
-impl JobDataKind {
-    /// Every kind.
-    pub const ALL: [JobDataKind; 8] = [
-        JobDataKind::Attempt,
-        JobDataKind::Checkpoint,
-        JobDataKind::Signal,
-        JobDataKind::Log,
-        JobDataKind::Result,
-        JobDataKind::Group,
-        JobDataKind::StepTime,
-        JobDataKind::Stream,
-    ];
 }
 
 /// One piece of job data.

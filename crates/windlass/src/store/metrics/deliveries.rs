@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use windlass_core::Words;
+
 use super::{Histogram, MICROS};
 
 /// What is delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 #[non_exhaustive]
 pub enum DeliveryKind {
     /// The end of a job, to its callback URL.
@@ -17,22 +19,8 @@ pub enum DeliveryKind {
     Alert,
 }
 
-impl DeliveryKind {
-    /// All of them.
-    pub const ALL: [DeliveryKind; 3] = [DeliveryKind::Callback, DeliveryKind::Push, DeliveryKind::Alert];
-
-    /// Its name in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeliveryKind::Callback => "callback",
-            DeliveryKind::Push => "push",
-            DeliveryKind::Alert => "alert",
-        }
-    }
-}
-
 /// How one call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Words)]
 #[non_exhaustive]
 pub enum DeliveryOutcome {
     /// The receiver accepted it.
@@ -45,28 +33,6 @@ pub enum DeliveryOutcome {
     Unanswered,
     /// The address may not be called.
     Refused,
-}
-
-impl DeliveryOutcome {
-    /// All of them.
-    pub const ALL: [DeliveryOutcome; 5] = [
-        DeliveryOutcome::Accepted,
-        DeliveryOutcome::Deferred,
-        DeliveryOutcome::Rejected,
-        DeliveryOutcome::Unanswered,
-        DeliveryOutcome::Refused,
-    ];
-
-    /// Its name in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DeliveryOutcome::Accepted => "accepted",
-            DeliveryOutcome::Deferred => "deferred",
-            DeliveryOutcome::Rejected => "rejected",
-            DeliveryOutcome::Unanswered => "unanswered",
-            DeliveryOutcome::Refused => "refused",
-        }
-    }
 }
 
 /// The calls of one process since its start, by kind and outcome.

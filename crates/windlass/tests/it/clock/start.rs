@@ -12,7 +12,7 @@ use crate::fixture::{On, new_job};
 on_engines!([Sqlite, Postgres]
     a_fleet_that_was_down_for_a_weekend_catches_up,
     a_process_beside_others_does_not_bring_its_own_time,
-    time_goes_on_after_a_start_with_a_clock_that_is_behind,
+    time_continues_after_a_start_with_a_clock_that_is_behind,
 );
 
 on_engines!([Sqlite] lifetimes_and_pruning_wait_after_a_start_with_a_jump);
@@ -43,7 +43,7 @@ async fn a_fleet_that_was_down_for_a_weekend_catches_up(on: On) {
 }
 
 /// Model: store-time. Also a machine that is off by days at its start, and by chance has the only process.
-async fn time_goes_on_after_a_start_with_a_clock_that_is_behind(on: On) {
+async fn time_continues_after_a_start_with_a_clock_that_is_behind(on: On) {
     let t = Node::new(on);
     t.submit(vec![new_job("email.send")]).await;
     t.pass(10).await;

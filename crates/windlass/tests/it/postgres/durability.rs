@@ -1,4 +1,4 @@
-//! Commits that others can see before they are on disk: the store's lock is given away early, but no caller is answered
+//! Commits that others can see before they are on disk: the store's lock is released early, but no caller is answered
 //! early.
 
 use std::time::Duration;

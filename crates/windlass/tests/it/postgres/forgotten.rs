@@ -77,7 +77,7 @@ impl Case {
     }
 
     /// Both nodes continue and show exactly these jobs.
-    async fn goes_on_with(&self, expected: &[usize]) {
+    async fn continues_with(&self, expected: &[usize]) {
         submit(&self.beside, 3).await;
         submit(&self.store, 4).await;
         let nodes = [self.store.clone(), self.beside.clone()];
@@ -94,7 +94,7 @@ async fn a_commit_is_found_however_many_others_came_after_it() {
             let mut case = Case::new().await;
             case.submit_during(cut, others, "").await.unwrap_or_else(|error| panic!("{others}: {error}"));
             println!("{cut:?} with {others} commits of others");
-            case.goes_on_with(&[0, 1, 2, 3, 4]).await;
+            case.continues_with(&[0, 1, 2, 3, 4]).await;
         }
     }
 }
@@ -108,7 +108,7 @@ async fn a_commit_that_is_forgotten_is_not_known_and_never_made_again() {
     let Err(SubmitError::Store(StoreError::Unavailable(why))) = answer else { panic!("{answer:?}") };
     assert!(why.contains("not known"), "{why}");
     // It was made, once.
-    case.goes_on_with(&[0, 1, 2, 3, 4]).await;
+    case.continues_with(&[0, 1, 2, 3, 4]).await;
 }
 
 /// Model: at-least-once. A database that lost what it had acknowledged is noticed, however much others have added to it since.

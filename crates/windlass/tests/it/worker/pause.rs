@@ -20,7 +20,7 @@ use super::job_types::{Greet, greet};
 use crate::fixture::{On, secs};
 
 on_every_engine!(
-    a_job_suspended_in_mid_run_goes_on_after_its_last_step,
+    a_job_suspended_in_mid_run_continues_after_its_last_step,
     a_graceful_suspension_waits_for_the_attempt,
     a_cancelled_job_stops_its_handler_at_once,
     a_handler_learns_why_it_is_to_stop,
@@ -131,7 +131,7 @@ async fn failures(bench: &Bench, id: JobId) -> u32 {
 }
 
 /// Model: suspend-modes, steps
-async fn a_job_suspended_in_mid_run_goes_on_after_its_last_step(bench: &Bench) {
+async fn a_job_suspended_in_mid_run_continues_after_its_last_step(bench: &Bench) {
     let mut scene = Scene::new();
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;

@@ -89,7 +89,7 @@ mod running {
     use super::*;
     on_every_engine!(
         a_lost_lease_stops_its_handler_at_once,
-        a_worker_that_was_forgotten_goes_on_as_a_new_one,
+        a_worker_that_was_forgotten_continues_as_a_new_one,
     );
 
     async fn waiting(_: Greet, cx: Cx, State(sender): State<EventSender>) -> anyhow::Result<String> {
@@ -119,7 +119,7 @@ mod running {
     }
 
     /// Model: leases-and-heartbeats
-    async fn a_worker_that_was_forgotten_goes_on_as_a_new_one(bench: &Bench) {
+    async fn a_worker_that_was_forgotten_continues_as_a_new_one(bench: &Bench) {
         let (sender, _heard) = events();
         let quick = |_: Greet| async { anyhow::Ok("done".to_owned()) };
         let running = Started::new(bench.worker().with(sender).name("phoenix").handle(quick));

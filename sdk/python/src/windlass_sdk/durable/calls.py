@@ -49,7 +49,7 @@ class Calls(StepCalls):
                 await self.save_after(call, call.key, record, is_parking=is_parking)
             else:
                 record = self.saved[call.key]
-            self.order.goes_on(call, record)
+            self.order.continues(call, record)
             until = record.get("until", 0)
             if until > self.backend.now_ms() or call.key in self.deferred:
                 await self.waiting.wait(call, {"until": until}, until, is_main)
@@ -118,7 +118,7 @@ class Calls(StepCalls):
                 record = {**self.order.record(call), "group": shape}
                 is_parking = self.waiting.parks_at_once(call, is_main)
                 await self.save_after(call, call.key, record, is_parking=is_parking)
-            self.order.goes_on(call, {**self.order.record(call), "group": shape})
+            self.order.continues(call, {**self.order.record(call), "group": shape})
             beside = await self.waiting.wait(call, None, None, is_main)
             records = {**self.deferred, **dict(self.order.beside_each_other())}
             group_of = NewGroup(call.key, strategy, jobs, beside)

@@ -120,7 +120,7 @@ class Order:
             return {"from": call.place}
         return {"from": call.first, "to": call.place}
 
-    def goes_on(self, call: Call, record: Record) -> None:
+    def continues(self, call: Call, record: Record) -> None:
         """The call is saved and waits: if another one is saved beside it, it loses its place."""
         at, began = record.get("at"), record.get("from")
         if at is not None:

@@ -94,9 +94,9 @@ impl FairQueue {
         let (rank, tenants) = self.heads.iter().next()?;
         let rank = *rank;
         let last = self.turns.get(&rank);
-        let goes_on = last
+        let continues = last
             .filter(|turn| turn.started < config.weight(&turn.tenant) && tenants.contains_key(&turn.tenant));
-        let tenant = match (goes_on, last) {
+        let tenant = match (continues, last) {
             (Some(turn), _) => turn.tenant.clone(),
             (None, Some(turn)) => {
                 let after = (Bound::Excluded(&turn.tenant), Bound::Unbounded);
@@ -112,11 +112,11 @@ impl FairQueue {
 
     /// Records that a job of this tenant and rank was started.
     pub(super) fn started(&mut self, config: &Config, rank: u8, tenant: &Tenant) {
-        let goes_on = self
+        let continues = self
             .turns
             .get(&rank)
             .filter(|turn| turn.tenant == *tenant && turn.started < config.weight(tenant));
-        let started = goes_on.map_or(1, |turn| turn.started + 1);
+        let started = continues.map_or(1, |turn| turn.started + 1);
         self.turns.insert(rank, Turn { tenant: tenant.clone(), started });
         self.is_changed = true;
     }

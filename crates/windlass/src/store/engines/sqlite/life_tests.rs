@@ -99,14 +99,14 @@ impl Fixture {
     /// Blocks the writer: returns once it has begun, and lets it continue when the sender is used or dropped.
     fn hold(&self, engine: &SqliteEngine) -> SyncSender<()> {
         let (begun, has_begun) = sync_channel(1);
-        let (go_on, may_go_on) = sync_channel::<()>(1);
+        let (resume, may_continue) = sync_channel::<()>(1);
         engine.write(self.task("hold", move |tx| {
             put(tx, "hold", 1);
             begun.send(()).unwrap();
-            let _ = may_go_on.recv();
+            let _ = may_continue.recv();
         }));
         has_begun.recv().unwrap();
-        go_on
+        resume
     }
 
     fn answer(&self) -> Answer {
@@ -168,12 +168,12 @@ fn test_read(fixture: &Fixture, work: impl FnMut(&mut ReadTx<'_>) + Send + 'stat
 fn everything_that_waits_shares_one_commit() {
     let t = Fixture::new();
     let engine = t.open();
-    let go_on = t.hold(&engine);
+    let resume = t.hold(&engine);
     let before = t.commits();
     for name in ["a", "b", "c", "d"] {
         engine.write(t.note(name));
     }
-    drop(go_on);
+    drop(resume);
     let answers: Vec<Answer> = (0..5).map(|_| t.answer()).collect();
     assert_eq!(answers, ["hold", "a", "b", "c", "d"].map(|name| (name, Ok(()))));
     assert_eq!(t.commits(), before + 2);
@@ -184,10 +184,10 @@ fn everything_that_waits_shares_one_commit() {
 fn urgent_tasks_go_before_others() {
     let t = Fixture::new();
     let engine = t.open();
-    let go_on = t.hold(&engine);
+    let resume = t.hold(&engine);
     engine.write(t.note("normal"));
     engine.write(t.heartbeat());
-    drop(go_on);
+    drop(resume);
     assert_eq!([t.answer().0, t.answer().0, t.answer().0], ["hold", "heartbeat", "normal"]);
 }
 
@@ -195,7 +195,7 @@ fn urgent_tasks_go_before_others() {
 fn one_task_too_many_is_asked_to_come_again_but_heartbeats_are_not() {
     let t = Fixture::new();
     let engine = t.open();
-    let go_on = t.hold(&engine);
+    let resume = t.hold(&engine);
     for _ in 0..limits::WRITES_WAITING_MAX {
         engine.write(t.task("waits", |_| {}));
     }
@@ -204,7 +204,7 @@ fn one_task_too_many_is_asked_to_come_again_but_heartbeats_are_not() {
     let overloaded = StoreError::Overloaded { waiting, retry_after: Duration::from_secs(1) };
     assert_eq!(t.answer(), ("too many", Err(overloaded)));
     engine.write(t.heartbeat());
-    drop(go_on);
+    drop(resume);
     assert_eq!([t.answer(), t.answer()], [("hold", Ok(())), ("heartbeat", Ok(()))]);
 }
 
@@ -330,9 +330,9 @@ fn a_removed_or_replaced_file_stops_the_store_for_good() {
 fn a_file_removed_during_a_commit_is_not_acknowledged() {
     let t = Fixture::new();
     let engine = t.open();
-    let go_on = t.hold(&engine);
+    let resume = t.hold(&engine);
     fs::remove_file(t.path("jobs.db")).unwrap();
-    drop(go_on);
+    drop(resume);
     assert_stopped(&t.answer());
 }
 
@@ -410,13 +410,13 @@ fn a_full_disk_refuses_new_jobs_until_the_reserve_is_back() {
 fn closing_finishes_what_was_taken_and_may_be_repeated() {
     let t = Fixture::new();
     let engine = t.open();
-    let go_on = t.hold(&engine);
+    let resume = t.hold(&engine);
     for name in ["a", "b", "c"] {
         engine.write(t.note(name));
     }
     thread::scope(|scope| {
         scope.spawn(|| engine.close());
-        drop(go_on);
+        drop(resume);
     });
     let answers: Vec<Answer> = (0..4).map(|_| t.answer()).collect();
     assert_eq!(answers, ["hold", "a", "b", "c"].map(|name| (name, Ok(()))));
@@ -434,14 +434,14 @@ fn the_last_handle_may_be_dropped_by_a_callback() {
     let engine = Arc::new(t.open());
     let mut own = Some(engine.clone());
     let (gone, is_gone) = sync_channel(1);
-    let (go_on, may_go_on) = sync_channel::<()>(1);
+    let (resume, may_continue) = sync_channel::<()>(1);
     engine.write(t.task("drops", move |_| {
-        let _ = may_go_on.recv();
+        let _ = may_continue.recv();
         drop(own.take());
         gone.send(()).unwrap();
     }));
     drop(engine);
-    drop(go_on);
+    drop(resume);
     is_gone.recv_timeout(Duration::from_secs(60)).expect("the writer does not wait for itself");
     assert_eq!(t.answer(), ("drops", Ok(())));
 }

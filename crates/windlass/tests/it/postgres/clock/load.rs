@@ -84,7 +84,7 @@ async fn keep(node: Store, load: Arc<Load>) {
 }
 
 /// Every worker has taken some more turns, and all nodes believe the database's clock or do not.
-async fn goes_on(nodes: &[Store], load: &Load, is_believed: bool) {
+async fn continues(nodes: &[Store], load: &Load, is_believed: bool) {
     let are_agreed = || nodes.iter().all(|node| node.clock().is_believed == is_believed);
     let going = load.turns.grow_until(TURNS, are_agreed);
     let in_time = tokio::time::timeout(LONG, going).await;
@@ -100,7 +100,7 @@ async fn jump(nodes: &[Store], load: &Load, clock: &Path, address: &str, dice: &
     };
     let (before, watch) = (nodes[0].clock().now, Stopwatch::start());
     faketime::set(clock, seconds);
-    goes_on(nodes, load, false).await;
+    continues(nodes, load, false).await;
     if dice.random_bool(0.5) {
         // Its own clock is right, so it does not believe the database's either.
         let started = open(address);
@@ -112,7 +112,7 @@ async fn jump(nodes: &[Store], load: &Load, clock: &Path, address: &str, dice: &
     let (now, passed) = (nodes[0].clock().now, watch.elapsed());
     assert!(now.since(before) <= passed * 2 + Duration::from_secs(1), "{seconds} s: {before} to {now}");
     faketime::set(clock, 0);
-    goes_on(nodes, load, true).await;
+    continues(nodes, load, true).await;
 }
 
 /// Model: store-time, leases-and-heartbeats, lifetime, retention

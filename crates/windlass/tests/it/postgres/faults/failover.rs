@@ -41,7 +41,7 @@ impl Ledger {
     }
 
     /// Every node is answered a few more times.
-    async fn goes_on(&self) {
+    async fn continues(&self) {
         tokio::time::timeout(LONG, self.answered.grow(ANSWERS)).await.expect("work continues everywhere");
     }
 }
@@ -104,14 +104,14 @@ async fn promotions_in_a_loop_lose_nothing_and_do_nothing_twice() {
         running.spawn(works(node.clone(), ledger.clone()));
     }
     for round in 0..rounds.unwrap_or(PROMOTIONS) {
-        ledger.goes_on().await;
+        ledger.continues().await;
         let (old, new) = (servers[round % 2].clone(), servers[(round + 1) % 2].clone());
         tokio::task::spawn_blocking(move || promote(&old, &new, round % 3 == 2))
             .await
             .expect("it takes over");
         println!("promotion {round}: {} jobs", ledger.next.load(Ordering::SeqCst));
     }
-    ledger.goes_on().await;
+    ledger.continues().await;
     ledger.is_over.store(true, Ordering::SeqCst);
     while let Some(ended) = running.join_next().await {
         ended.expect("it is answered all the time");

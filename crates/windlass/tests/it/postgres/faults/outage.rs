@@ -47,7 +47,7 @@ impl Load {
     }
 
     /// Every node is answered so many more times.
-    async fn goes_on(&self, more: usize) {
+    async fn continues(&self, more: usize) {
         tokio::time::timeout(LONG, self.answered.grow(more)).await.expect("work continues everywhere");
     }
 
@@ -68,7 +68,7 @@ async fn a_server_that_restarts_under_load_loses_nothing_and_fails_no_call() {
     for restart in 0..RESTARTS {
         let (cluster, how) = (cluster.clone(), if restart % 2 == 0 { "fast" } else { "immediate" });
         tokio::task::spawn_blocking(move || cluster.restart(how)).await.unwrap();
-        load.goes_on(1).await;
+        load.continues(1).await;
     }
     load.end().await;
 }
@@ -81,7 +81,7 @@ async fn a_standby_that_takes_over_has_everything_that_was_answered() {
     let alone = schema_at(&standby.address());
     let refused = Store::open(&alone, StoreOptions::default()).err();
     assert_eq!(refused, Some(OpenError::Standby), "nothing is claimed on a standby");
-    load.goes_on(20).await;
+    load.continues(20).await;
     let clusters = tokio::task::spawn_blocking(move || {
         primary.crash();
         standby.promote();
@@ -90,11 +90,11 @@ async fn a_standby_that_takes_over_has_everything_that_was_answered() {
     let clusters = clusters.await.unwrap();
     // Promoted just now; every node continues soon, with work that waits for an answer.
     let promoted = Stopwatch::start();
-    load.goes_on(1).await;
+    load.continues(1).await;
     let away = promoted.elapsed();
     println!("every node was connected {away:?} after the promotion");
     assert!(away < Duration::from_secs(5), "{away:?}");
-    load.goes_on(10).await;
+    load.continues(10).await;
     load.end().await;
     drop(clusters);
 }

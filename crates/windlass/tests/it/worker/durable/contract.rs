@@ -146,14 +146,14 @@ async fn happens(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
         other if other.contains("beside") || other.contains("within") => {
             among_others(other, cx, seen).await?;
         }
-        other if other.contains("error") || other.contains("snoozed") => goes_on(other, cx, seen).await?,
+        other if other.contains("error") || other.contains("snoozed") => continues(other, cx, seen).await?,
         other => waits(other, cx, seen).await?,
     }
     Ok(())
 }
 
 /// Rows about errors from which a handler continues.
-async fn goes_on(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
+async fn continues(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
     match row {
         "a step failed for now, a later call was saved, and the attempt then failed with its text in another error" =>
         {

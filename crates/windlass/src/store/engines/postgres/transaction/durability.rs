@@ -1,4 +1,4 @@
-//! Commits that give the store's lock away before they are on disk, and the barrier that makes them durable before
+//! Commits that release the store's lock before they are on disk, and the barrier that makes them durable before
 //! any caller is answered. The log is written in order: once a later, synchronous transaction is on disk, so is everything
 //! that was visible to it. Until then no answer may depend on what was read.
 
@@ -24,7 +24,7 @@ const HAS_STANDBYS: &str = "SELECT current_setting('synchronous_standby_names') 
 pub(in super::super) struct Durability {
     /// The last commit that is certainly on disk.
     pub(in super::super) durable: Meta,
-    /// Whether commits of this connection may give the lock away before they are on disk.
+    /// Whether commits of this connection may release the lock before they are on disk.
     pub(in super::super) can_release_early: bool,
     /// Whether the current transaction does.
     pub(in super::super) is_early: bool,
@@ -46,7 +46,7 @@ impl Durability {
 }
 
 impl Tables {
-    /// Finds out whether the lock may be given away before the disk has the commit: a role or a managed server may
+    /// Finds out whether the lock may be released before the disk has the commit: a role or a managed server may
     /// refuse what the barrier needs.
     pub(in super::super) fn try_barrier(&mut self) -> EngineResult<()> {
         let rows = self.link.fetch(HAS_STANDBYS, Vec::new())?;
@@ -68,7 +68,7 @@ impl Tables {
         self.link.prepare(BARRIER, &barrier_values(self.meta))
     }
 
-    /// Commits so that the lock is given away at once, and waits for the disk, in one message.
+    /// Commits so that the lock is released at once, and waits for the disk, in one message.
     pub(in super::super) fn release_and_flush(&mut self, made: Meta) -> EngineResult<()> {
         self.link.send_plain("COMMIT");
         let passed = self.link.fetch_last(BARRIER, barrier_values(made))?;

@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params_from_iter};
 
 use super::super::{Holds, Tables, prepare, store_error};
-use super::source::{Query, go_on_claiming};
+use super::source::{Query, continue_claim_order};
 use crate::job::{JobState, Lane};
 use crate::store::engine::EngineResult;
 use crate::store::engines::sql::columns::{SET_ASIDE, code};
@@ -30,7 +30,7 @@ impl<C: Holds> Tables<C> {
         let sql = "SELECT h.rank, h.at, h.seq FROM hot h INDEXED BY hot_order WHERE h.state = ? AND h.order_key = ?";
         let parameters = vec![code(JobState::Scheduled).into(), Value::Null];
         let mut query = Query { sql: sql.to_owned(), parameters };
-        go_on_claiming(&mut query, scan);
+        continue_claim_order(&mut query, scan);
         query.sql.push_str(" LIMIT 1");
         let mut statement = prepare(self.connection.get(), &query.sql)?;
         let mut heads: Vec<((i64, i64, i64), i64)> = Vec::new();

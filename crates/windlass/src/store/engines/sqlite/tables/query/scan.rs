@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params_from_iter};
 use super::super::row::read_readable;
 use super::super::{Holds, Tables, prepare, store_error};
 use super::source::{
-    EVERYTHING, Query, SELECT, Source, assemble, blob, go_on_claiming, narrow, narrow_by_spec, numbers,
+    EVERYTHING, Query, SELECT, Source, assemble, blob, continue_claim_order, narrow, narrow_by_spec, numbers,
 };
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobState, Seq};
@@ -95,7 +95,7 @@ impl<C: Holds> Tables<C> {
         }
         let sql = format!("SELECT h.rank, h.at, h.seq FROM {} WHERE {}", source.from, source.condition);
         let mut query = Query { sql, parameters: source.parameters.clone() };
-        go_on_claiming(&mut query, scan);
+        continue_claim_order(&mut query, scan);
         query.sql.push_str(" LIMIT 1 OFFSET ?");
         query.parameters.push(limit(share.div_ceil(LOOKUP_COST)).into());
         let mut statement = prepare(self.connection.get(), &query.sql)?;

@@ -119,12 +119,12 @@ pub(super) const SELECT: &str = "SELECT h.seq, h.id, h.lane, h.policy, h.record 
 pub(super) fn numbers(source: &Source, from: &str, scan: &Scan) -> Query {
     let sql = format!("SELECT {} FROM {from} WHERE {}", source.seq, source.condition);
     let mut query = Query { sql, parameters: source.parameters.clone() };
-    go_on(&mut query, scan, source.seq);
+    continue_after(&mut query, scan, source.seq);
     query
 }
 
 /// Adds the position to continue from and the order of submission.
-pub(super) fn go_on(query: &mut Query, scan: &Scan, column: &str) {
+pub(super) fn continue_after(query: &mut Query, scan: &Scan, column: &str) {
     let (beyond, order) = if scan.order == Order::Newest { ("<", " DESC") } else { (">", "") };
     if let Some(after) = scan.after {
         query.and(&format!("{column} {beyond} ?"), [after.seq.0.into()]);
@@ -133,7 +133,7 @@ pub(super) fn go_on(query: &mut Query, scan: &Scan, column: &str) {
 }
 
 /// Adds the position to continue from in claim order.
-pub(super) fn go_on_claiming(query: &mut Query, scan: &Scan) {
+pub(super) fn continue_claim_order(query: &mut Query, scan: &Scan) {
     if let Some(after) = scan.after {
         query.and("(h.rank, h.at, h.seq) > (?, ?, ?)", values_of(after));
     }
@@ -156,9 +156,9 @@ pub(super) fn assemble(scan: &Scan, source: Source, end: Option<ClaimOrder>) -> 
         (Order::Oldest, Some(end)) => query.and(&format!("{} < ?", source.seq), [end.seq.0.into()]),
     }
     if scan.order != Order::Claim {
-        go_on(&mut query, scan, source.seq);
+        continue_after(&mut query, scan, source.seq);
     } else if source.is_claim_order {
-        go_on_claiming(&mut query, scan);
+        continue_claim_order(&mut query, scan);
     }
     query
 }
