@@ -1,24 +1,28 @@
 //! Settings of the API as those of the rules, and back.
 
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_core::audit::AuditLevel;
 use windlass_core::error::Invalid;
-use windlass_core::job::RetryPolicy;
+use windlass_core::job::{Priority, RetryPolicy};
 use windlass_core::settings::patch::{
     Field, QueuePatch, RetentionPatch, TenantPatch, TimeoutsPatch, TypePatch,
 };
 use windlass_core::settings::{
-    JobSchema, PartialTimeouts, Push, QueueSettings, Rate, TenantSettings, TypeSettings,
+    BudgetPeriod, FairBy, JobSchema, PartialTimeouts, Push, QueueSettings, Rate, Retention, TenantSettings,
+    TypeSettings,
 };
-
-use crate::priority::PriorityInput;
-use crate::push::PushWire;
-use crate::retention::RetentionBody;
-use crate::retry::{EffectiveRetry, Retry, two_leases};
-use crate::time::Span;
 
 use super::{
     QueueBody, QueueSettingsView, RateWire, TenantBody, TenantSettingsView, TimeoutsBody, TimeoutsView,
     TypeBody, TypeSettingsView,
 };
+use crate::priority::PriorityInput;
+use crate::push::PushWire;
+use crate::retention::{RetentionBody, RetentionView};
+use crate::retry::{EffectiveRetry, Retry, two_leases};
+use crate::time::Span;
 
 impl TimeoutsBody {
     fn into_patch(self) -> Result<TimeoutsPatch, Invalid> {
@@ -39,26 +43,14 @@ impl TimeoutsBody {
     }
 }
 
-impl From<RateWire> for Rate {
-    fn from(rate: RateWire) -> Rate {
-        Rate::new(rate.count, rate.per.0)
-    }
-}
-
-impl From<Rate> for RateWire {
-    fn from(rate: Rate) -> RateWire {
-        RateWire { count: rate.count, per: rate.per.into() }
-    }
-}
-
 impl QueueBody {
     /// The library's change.
     pub fn into_patch(self) -> Result<QueuePatch, Invalid> {
         Ok(QueuePatch {
             max_running: self.max_running,
             max_running_per_key: self.max_running_per_key,
-            rate: self.rate.map(Rate::from),
-            rate_per_key: self.rate_per_key.map(Rate::from),
+            rate: self.rate.translate(),
+            rate_per_key: self.rate_per_key.translate(),
             max_depth: self.max_depth,
             fair_by: self.fair_by,
             aging: self.aging.map(|span| span.0),
@@ -72,44 +64,12 @@ impl QueueBody {
     }
 }
 
-impl From<PartialTimeouts> for TimeoutsView {
-    fn from(timeouts: PartialTimeouts) -> TimeoutsView {
-        TimeoutsView {
-            execution: timeouts.execution.map(Span),
-            lease: timeouts.lease.map(Span),
-            lifetime: timeouts.lifetime.map(Span),
-            start: timeouts.start.map(Span),
-            max_execution: timeouts.max_execution.map(Span),
-        }
-    }
-}
-
-impl From<&QueueSettings> for QueueSettingsView {
-    fn from(settings: &QueueSettings) -> QueueSettingsView {
-        QueueSettingsView {
-            max_running: settings.max_running,
-            max_running_per_key: settings.max_running_per_key,
-            rate: settings.rate.map(RateWire::from),
-            rate_per_key: settings.rate_per_key.map(RateWire::from),
-            max_depth: settings.max_depth,
-            fair_by: settings.fair_by,
-            aging: settings.aging.map(Span),
-            audit: settings.audit,
-            retry: settings.retry.as_ref().map(EffectiveRetry::from),
-            timeouts: settings.timeouts.into(),
-            priority: settings.priority.map(PriorityInput),
-            push: settings.push.as_ref().map(PushWire::from),
-            retention: settings.retention.into(),
-        }
-    }
-}
-
 impl TypeBody {
     /// The library's change.
     pub fn into_patch(self) -> Result<TypePatch, Invalid> {
         Ok(TypePatch {
             max_running: self.max_running,
-            rate: self.rate.map(Rate::from),
+            rate: self.rate.translate(),
             retry: self.retry.try_map(Retry::into_policy)?,
             timeouts: self.timeouts.try_map(TimeoutsBody::into_patch)?,
             priority: self.priority.map(|priority| priority.0),
@@ -119,97 +79,6 @@ impl TypeBody {
             payload_schema: self.payload_schema.map(JobSchema::from),
             result_schema: self.result_schema.map(JobSchema::from),
         })
-    }
-}
-
-impl From<&TypeSettings> for TypeSettingsView {
-    fn from(settings: &TypeSettings) -> TypeSettingsView {
-        TypeSettingsView {
-            max_running: settings.max_running,
-            rate: settings.rate.map(RateWire::from),
-            retry: settings.retry.as_ref().map(EffectiveRetry::from),
-            timeouts: settings.timeouts.into(),
-            priority: settings.priority.map(PriorityInput),
-            success_event: settings.success_event.clone(),
-            exhausted_event: settings.exhausted_event.clone(),
-            retention: settings.retention.into(),
-            payload_schema: settings.payload_schema.clone().map(Into::into),
-            result_schema: settings.result_schema.clone().map(Into::into),
-        }
-    }
-}
-
-impl From<&QueuePatch> for QueueBody {
-    fn from(patch: &QueuePatch) -> QueueBody {
-        QueueBody {
-            max_running: patch.max_running,
-            max_running_per_key: patch.max_running_per_key,
-            rate: patch.rate.map(RateWire::from),
-            rate_per_key: patch.rate_per_key.map(RateWire::from),
-            max_depth: patch.max_depth,
-            fair_by: patch.fair_by,
-            aging: patch.aging.map(Span),
-            audit: patch.audit,
-            retry: patch.retry.as_ref().map(Retry::from),
-            timeouts: patch.timeouts.map(TimeoutsBody::from),
-            priority: patch.priority.map(PriorityInput),
-            push: patch.push.as_ref().map(PushWire::from),
-            retention: patch.retention.map(RetentionBody::from),
-        }
-    }
-}
-
-impl From<QueueSettingsView> for QueueSettings {
-    fn from(shown: QueueSettingsView) -> QueueSettings {
-        QueueSettings {
-            max_running: shown.max_running,
-            max_running_per_key: shown.max_running_per_key,
-            rate: shown.rate.map(Rate::from),
-            rate_per_key: shown.rate_per_key.map(Rate::from),
-            max_depth: shown.max_depth,
-            fair_by: shown.fair_by,
-            aging: shown.aging.map(|span| span.0),
-            audit: shown.audit,
-            retry: shown.retry.map(RetryPolicy::from),
-            timeouts: shown.timeouts.into(),
-            priority: shown.priority.map(|priority| priority.0),
-            push: shown.push.map(Push::from),
-            retention: shown.retention.into(),
-        }
-    }
-}
-
-impl From<&TypePatch> for TypeBody {
-    fn from(patch: &TypePatch) -> TypeBody {
-        TypeBody {
-            max_running: patch.max_running,
-            rate: patch.rate.map(RateWire::from),
-            retry: patch.retry.as_ref().map(Retry::from),
-            timeouts: patch.timeouts.map(TimeoutsBody::from),
-            priority: patch.priority.map(PriorityInput),
-            success_event: patch.success_event.clone(),
-            exhausted_event: patch.exhausted_event.clone(),
-            retention: patch.retention.map(RetentionBody::from),
-            payload_schema: patch.payload_schema.clone().map(Into::into),
-            result_schema: patch.result_schema.clone().map(Into::into),
-        }
-    }
-}
-
-impl From<TypeSettingsView> for TypeSettings {
-    fn from(shown: TypeSettingsView) -> TypeSettings {
-        TypeSettings {
-            max_running: shown.max_running,
-            rate: shown.rate.map(Rate::from),
-            retry: shown.retry.map(RetryPolicy::from),
-            timeouts: shown.timeouts.into(),
-            priority: shown.priority.map(|priority| priority.0),
-            success_event: shown.success_event,
-            exhausted_event: shown.exhausted_event,
-            retention: shown.retention.into(),
-            payload_schema: shown.payload_schema.map(JobSchema::from),
-            result_schema: shown.result_schema.map(JobSchema::from),
-        }
     }
 }
 
@@ -226,32 +95,100 @@ impl From<TimeoutsPatch> for TimeoutsBody {
     }
 }
 
-impl From<TimeoutsView> for PartialTimeouts {
-    fn from(shown: TimeoutsView) -> PartialTimeouts {
-        PartialTimeouts {
-            execution: shown.execution.map(|span| span.0),
-            lease: shown.lease.map(|span| span.0),
-            lifetime: shown.lifetime.map(|span| span.0),
-            start: shown.start.map(|span| span.0),
-            max_execution: shown.max_execution.map(|span| span.0),
-        }
+/// A value of the API as that of the rules, or back.
+trait Translate<T> {
+    fn translate(&self) -> T;
+}
+
+impl<A: Translate<B>, B> Translate<Option<B>> for Option<A> {
+    fn translate(&self) -> Option<B> {
+        self.as_ref().map(A::translate)
     }
 }
 
-/// Conversions between types whose fields are the same.
-macro_rules! copied {
-    ($fields:tt: $($from:ty => $into:ident),*) => {$(copied!(@ $fields $from => $into);)*};
-    (@ {$($field:ident),*} $from:ty => $into:ident) => {
+impl<A: Translate<B>, B> Translate<Field<B>> for Field<A> {
+    fn translate(&self) -> Field<B> {
+        self.as_ref().map(A::translate)
+    }
+}
+
+/// What one value becomes.
+macro_rules! values {
+    ($($from:ty => $into:ty: $value:ident => $translated:expr;)*) => {$(
+        impl Translate<$into> for $from {
+            fn translate(&self) -> $into {
+                let $value = self;
+                $translated
+            }
+        }
+    )*};
+}
+
+values! {
+    u32 => u32: number => *number;
+    u64 => u64: number => *number;
+    String => String: text => text.clone();
+    FairBy => FairBy: word => *word;
+    BudgetPeriod => BudgetPeriod: word => *word;
+    AuditLevel => AuditLevel: word => *word;
+    Span => Duration: span => span.0;
+    Duration => Span: time => Span(*time);
+    PriorityInput => Priority: priority => priority.0;
+    Priority => PriorityInput: priority => PriorityInput(*priority);
+    RateWire => Rate: rate => Rate::new(rate.count, rate.per.0);
+    Rate => RateWire: rate => RateWire { count: rate.count, per: Span(rate.per) };
+    PushWire => Push: push => push.clone().into();
+    Push => PushWire: push => push.into();
+    RetryPolicy => Retry: retry => retry.into();
+    RetryPolicy => EffectiveRetry: retry => retry.into();
+    EffectiveRetry => RetryPolicy: retry => retry.clone().into();
+    Value => JobSchema: schema => schema.clone().into();
+    JobSchema => Value: schema => schema.clone().into();
+    TimeoutsPatch => TimeoutsBody: patch => (*patch).into();
+}
+
+/// Conversions between types with the same fields.
+macro_rules! fields {
+    ($fields:tt: $($from:ident => $into:ident),*) => {$(fields!(@ $fields $from => $into);)*};
+    (@ {$($field:ident),*} $from:ident => $into:ident) => {
+        impl Translate<$into> for $from {
+            fn translate(&self) -> $into {
+                $into { $($field: self.$field.translate()),* }
+            }
+        }
+
+        impl From<&$from> for $into {
+            fn from(from: &$from) -> $into {
+                from.translate()
+            }
+        }
+
         impl From<$from> for $into {
             fn from(from: $from) -> $into {
-                $into { $($field: from.$field),* }
+                from.translate()
             }
         }
     };
 }
 
-copied!(
+fields!(
+    {max_running, max_running_per_key, rate, rate_per_key, max_depth, fair_by, aging, audit, retry, timeouts, priority, push, retention}:
+    QueueSettingsView => QueueSettings, QueueSettings => QueueSettingsView, QueuePatch => QueueBody
+);
+fields!(
+    {max_running, rate, retry, timeouts, priority, success_event, exhausted_event, retention, payload_schema, result_schema}:
+    TypeSettingsView => TypeSettings, TypeSettings => TypeSettingsView, TypePatch => TypeBody
+);
+fields!(
     {max_running, max_depth, weight, budget_cents, budget_period, max_queues, max_types, max_lanes, max_concurrency_keys}:
-    TenantBody => TenantPatch, &TenantPatch => TenantBody,
-    TenantSettingsView => TenantSettings, &TenantSettings => TenantSettingsView
+    TenantBody => TenantPatch, TenantPatch => TenantBody,
+    TenantSettingsView => TenantSettings, TenantSettings => TenantSettingsView
+);
+fields!(
+    {execution, lease, lifetime, start, max_execution}:
+    TimeoutsView => PartialTimeouts, PartialTimeouts => TimeoutsView
+);
+fields!(
+    {completed, failed, dead_letter, cancelled}:
+    RetentionBody => RetentionPatch, RetentionPatch => RetentionBody, RetentionView => Retention, Retention => RetentionView
 );

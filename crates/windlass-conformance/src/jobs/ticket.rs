@@ -19,7 +19,7 @@ tests!(
     a_job_that_was_not_touched_runs,
     a_changed_ticket_is_refused,
     a_changed_job_is_refused,
-    a_refusal_is_final_audited_and_in_unclaimed_way,
+    a_refusal_is_final_audited_and_in_the_way_of_no_job,
     an_expired_ticket_is_refused,
     a_resume_issues_a_new_ticket,
     a_redrive_issues_a_new_ticket,
@@ -141,7 +141,7 @@ async fn a_changed_job_is_refused(t: &Fixture) {
 }
 
 /// Model: audit-trail, tickets
-async fn a_refusal_is_final_audited_and_in_unclaimed_way(t: &Fixture) {
+async fn a_refusal_is_final_audited_and_in_the_way_of_no_job(t: &Fixture) {
     let t = ticketed(t);
     t.set_queue("default", QueueSettings { audit: Some(AuditLevel::Operators), ..QueueSettings::default() })
         .await;

@@ -31,7 +31,7 @@ const MILLION: usize = 1_000_000;
 struct Figures(Vec<Figure>);
 
 impl Figures {
-    fn tell(&mut self, figure: Figure) {
+    fn report(&mut self, figure: Figure) {
         eprintln!("{} {}: {} {}", figure.workload, figure.what, figure.value(), figure.beside_what());
         self.0.push(figure);
     }
@@ -87,8 +87,8 @@ fn main() -> anyhow::Result<()> {
 async fn pick_up(figures: &mut Figures) -> anyhow::Result<()> {
     let (_files, address) = place::new();
     let bench = BenchWorker::open(&address, 100).await?;
-    figures.tell(bench.pick_up(500).await?);
-    figures.tell(bench.pick_up_remote(&address, 500).await?);
+    figures.report(bench.pick_up(500).await?);
+    figures.report(bench.pick_up_remote(&address, 500).await?);
     bench.close().await
 }
 
@@ -114,18 +114,18 @@ async fn submit_and_drain(figures: &mut Figures, payload: usize) -> anyhow::Resu
     let (insert, work) = (Some(floor.insert), Some(floor.claim_and_finish));
     with_new_store(payload, async |bench| {
         let submitted = bench.submit_batches(300_000).await?.beside(insert);
-        figures.tell(Figure { what: format!("{}, {payload} B", submitted.what), ..submitted });
+        figures.report(Figure { what: format!("{}, {payload} B", submitted.what), ..submitted });
         for (jobs, callers) in [(200_000, 4), (90_000, 1)] {
             let drained = bench.drain(jobs, callers).await?;
             let what = format!("claim(100) + finish, {callers} callers, {payload} B");
-            figures.tell(Figure::new("drain", what).rate(drained).beside(work));
+            figures.report(Figure::new("drain", what).rate(drained).beside(work));
         }
         Ok(())
     })
     .await?;
     with_new_store(payload, async |bench| {
         let submitted = bench.submit_singly(60_000, 32).await?;
-        figures.tell(Figure { what: format!("{}, {payload} B", submitted.what), ..submitted });
+        figures.report(Figure { what: format!("{}, {payload} B", submitted.what), ..submitted });
         Ok(())
     })
     .await
@@ -134,31 +134,32 @@ async fn submit_and_drain(figures: &mut Figures, payload: usize) -> anyhow::Resu
 async fn handle(figures: &mut Figures, concurrency: usize) -> anyhow::Result<()> {
     let (_files, address) = place::new();
     let plan = Plan { concurrency, jobs: 200_000, rounds: 500, idle: Duration::from_secs(10) };
-    handlers::measure(&address, plan, &mut |figure| figures.tell(figure)).await
+    handlers::measure(&address, plan, &mut |figure| figures.report(figure)).await
 }
 
 /// Whether several worker processes are worse than one.
 async fn fleet(figures: &mut Figures) -> anyhow::Result<()> {
     for processes in [1, 4] {
-        figures.tell(fleet::measure(processes).await?);
+        figures.report(fleet::measure(processes).await?);
     }
     Ok(())
 }
 
 async fn flatness(figures: &mut Figures) -> anyhow::Result<()> {
-    with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.tell(figure)).await).await
+    with_new_store(100, async |bench| bench.flatness(MILLION, &mut |figure| figures.report(figure)).await)
+        .await
 }
 
 async fn blocked(figures: &mut Figures) -> anyhow::Result<()> {
     for how in HeldBack::ALL {
         with_new_store(100, async |bench| {
-            figures.tell(bench.beside(how).await?);
+            figures.report(bench.beside(how).await?);
             Ok(())
         })
         .await?;
     }
     with_new_store(100, async |bench| {
-        figures.tell(bench.fairness(MILLION).await?);
+        figures.report(bench.fairness(MILLION).await?);
         Ok(())
     })
     .await

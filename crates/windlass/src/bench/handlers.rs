@@ -97,17 +97,17 @@ pub async fn measure(address: &str, plan: Plan, report: &mut dyn FnMut(Figure)) 
         let micros = (cpu_micros() - cpu) / real(waiting);
         let what = format!("drained through handlers that do nothing, {} at once", plan.concurrency);
         let drained = rate(waiting, watch.elapsed());
-        tell(Figure { cpu_micros_per_job: Some(micros), ..Figure::new("drain", what).rate(drained) });
+        report(Figure { cpu_micros_per_job: Some(micros), ..Figure::new("drain", what).rate(drained) });
     }
     if plan.rounds > 0 {
         let times = pick_up(&client, &seen, &job, plan.rounds).await?;
-        tell(Figure::new("pick-up", "pick-up by an idle worker: submit to handler").times(times));
+        report(Figure::new("pick-up", "pick-up by an idle worker: submit to handler").times(times));
     }
     if !plan.idle.is_zero() {
         let before = cpu_micros();
         tokio::time::sleep(plan.idle).await;
         let percent = (cpu_micros() - before) / 1e4 / plan.idle.as_secs_f64();
-        tell(Figure::new("idle", "an idle worker").percent(percent));
+        report(Figure::new("idle", "an idle worker").percent(percent));
     }
     // If the receiver is gone, the worker has already ended with an error.
     let _ = stop.send(());

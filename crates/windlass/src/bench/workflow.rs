@@ -112,12 +112,12 @@ pub async fn measure(
     let running = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
     left.none.notified().await;
     let what = format!("steps of jobs that have {STEPS}, {CONCURRENCY} at once");
-    tell(Figure::new("steps", what).rate(rate(jobs * STEPS, watch.elapsed())));
+    report(Figure::new("steps", what).rate(rate(jobs * STEPS, watch.elapsed())));
     let watch = Stopwatch::start();
     let sum = client.submit(Parent { children }).await?.result(FAN_OUT_TIMEOUT).await?;
     anyhow::ensure!(sum == children * (children - 1) / 2, "wrong results of the children: {sum}");
     let what = format!("{children} children of one job, spawned, run and collected");
-    tell(Figure::new("children", what).rate(rate(children, watch.elapsed())));
+    report(Figure::new("children", what).rate(rate(children, watch.elapsed())));
     // If the receiver is gone, the worker has already ended with an error.
     let _ = stop.send(());
     running.await??;

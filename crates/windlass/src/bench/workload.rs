@@ -196,19 +196,19 @@ impl BenchWorker {
         self.fill(10_000, 1_000, &self.job).await?;
         let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
         let drain = self.drain(SAMPLE, 4).await?;
-        tell(Figure::new("backlog", "submit with 10 k ready").rate(submit));
-        tell(Figure::new("backlog", "claim + finish with 10 k ready").rate(drain));
+        report(Figure::new("backlog", "submit with 10 k ready").rate(submit));
+        report(Figure::new("backlog", "claim + finish with 10 k ready").rate(drain));
         let base = (submit, drain);
         let other = QueueName::new("other")?;
         let delayed = NewJob { delay: Some(Duration::from_secs(86_400)), ..self.job.clone() };
         self.fill(backlog, 10_000, &delayed).await?;
-        self.flat_with(&format!("{backlog} delayed"), base, tell).await?;
+        self.flat_with(&format!("{backlog} delayed"), base, report).await?;
         let paused = NewJob { queue: other.clone(), ..self.job.clone() };
         self.store.pause(&self.me, PauseTarget::Queue(other), Pause::default()).await?;
         self.fill(backlog, 10_000, &paused).await?;
-        self.flat_with(&format!("{backlog} more in a paused queue"), base, tell).await?;
+        self.flat_with(&format!("{backlog} more in a paused queue"), base, report).await?;
         self.fill(backlog, 10_000, &self.job).await?;
-        self.flat_with(&format!("{backlog} more ready"), base, tell).await
+        self.flat_with(&format!("{backlog} more ready"), base, report).await
     }
 
     async fn flat_with(
@@ -219,12 +219,12 @@ impl BenchWorker {
     ) -> anyhow::Result<()> {
         let submit = self.fill(SAMPLE, 1_000, &self.job).await?;
         let drain = self.drain(SAMPLE, 4).await?;
-        tell(
+        report(
             Figure::new("backlog", format!("claim + finish with {with}"))
                 .rate(drain)
                 .beside(Some(base_drain)),
         );
-        tell(Figure::new("backlog", format!("submit with {with}")).rate(submit).beside(Some(base_submit)));
+        report(Figure::new("backlog", format!("submit with {with}")).rate(submit).beside(Some(base_submit)));
         Ok(())
     }
 }
