@@ -172,6 +172,12 @@ impl ClaimBounds {
         self.floors.get(&lane).map_or(FRONT, |(rank, at, seq)| (*rank, *at, seq.saturating_sub(1)))
     }
 
+    /// A lane with the position after which to read it.
+    pub(super) fn spot(&self, lane: i64) -> [i64; 4] {
+        let (rank, at, seq) = self.before(lane);
+        [lane, rank, at, seq]
+    }
+
     /// Records the first position of a lane as read: nothing is before it.
     pub(super) fn found(&mut self, lane: i64, first: Option<ClaimPosition>) {
         self.floors.insert(lane, first.unwrap_or(NOWHERE));
@@ -182,6 +188,11 @@ impl ClaimBounds {
         self.lower(lane, spot);
         let first = self.lowered.entry(lane).or_insert(spot);
         *first = spot.min(*first);
+    }
+
+    /// Forgets what this transaction has added, because it is not committed: a position may be too early.
+    pub(super) fn clear_own(&mut self) {
+        self.lowered.clear();
     }
 
     fn lower(&mut self, lane: i64, spot: ClaimPosition) {

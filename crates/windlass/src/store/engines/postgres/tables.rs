@@ -147,6 +147,17 @@ impl Tables {
         self.clear_transaction();
     }
 
+    /// Clears what is not certain after a snapshot in which something was to be written. What was read stays known.
+    pub(super) fn clear_look(&mut self) {
+        if let Some(counts) = &mut self.counts {
+            self.moved.iter().for_each(|((lane, state), by)| counts.add(lane, *state, -by));
+        }
+        self.floors.clear_own();
+        self.running.forget();
+        self.timers.clear();
+        self.clear_transaction();
+    }
+
     /// Clears the state of one transaction.
     pub(super) fn clear_transaction(&mut self) {
         self.moved.clear();
