@@ -5,7 +5,7 @@
 use super::super::parameter::Column;
 use super::{COMMITS_READ_MAX, Tables};
 use crate::store::engine::EngineResult;
-use crate::store::engines::sql::columns::code;
+use crate::store::engines::sql::columns::{code, limit};
 
 const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
      SELECT $1, u.lane, u.state, u.by FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) u(lane, state, by)";
@@ -19,9 +19,10 @@ const FOLD: &str = "WITH earlier AS (DELETE FROM @.counts WHERE ctid = ANY (ARRA
 
 /// How often changes are added up, in commits.
 const FOLD_EVERY: i64 = 64;
-/// Maximum number of rows that are moved to a new sum at once.
-const FOLD_ROWS_MAX: i64 = 1_024;
-/// Commits after which a new sum begins: the earlier one is moved by then, unless it has more than 64,000 rows.
+/// How many rows are moved to a new sum at once, or else a share of the number of lanes.
+const FOLD_ROWS: usize = 1_024;
+const FOLD_SHARE: usize = 16;
+/// Commits after which a new sum begins: the earlier one is moved by then, unless lanes have jobs in more than four states.
 const SUM_EVERY: i64 = 64 * FOLD_EVERY;
 /// The changes of so many last commits stay separate: what other nodes add to what they know.
 const SEPARATE: i64 = COMMITS_READ_MAX;
@@ -38,11 +39,11 @@ struct Fold {
 }
 
 impl Fold {
-    /// What the commit with this number adds up, if it does.
-    fn by(number: i64) -> Option<Fold> {
+    /// What the commit with this number adds up beside so many lanes, if it does.
+    fn by(number: i64, lanes: usize) -> Option<Fold> {
         let (end, begin) = (number - SEPARATE, number - number % SUM_EVERY);
         let is_last = (number + FOLD_EVERY) % SUM_EVERY == 0;
-        let rows = if is_last { i64::MAX } else { FOLD_ROWS_MAX };
+        let rows = if is_last { i64::MAX } else { limit(FOLD_ROWS.max(lanes / FOLD_SHARE)) };
         // Nothing has this number alone by the time it is used.
         let sum = (begin - SEPARATE - 1).max(0);
         (number % FOLD_EVERY == 0 && end > 0).then_some(Fold { sum, end, rows })
@@ -66,7 +67,8 @@ impl Tables {
         if !lanes.is_empty() {
             self.write(COUNTS, vec![number.into(), lanes.into(), states.into(), by.into()], None)?;
         }
-        let Some(Fold { sum, end, rows }) = Fold::by(number) else { return Ok(base) };
+        let known = self.counts.as_ref().map_or(0, |counts| counts.lanes.len());
+        let Some(Fold { sum, end, rows }) = Fold::by(number, known) else { return Ok(base) };
         self.write(FOLD, vec![base.into(), sum.into(), end.into(), rows.into()], None)?;
         Ok(if rows == i64::MAX { sum } else { base.min(sum) })
     }
@@ -80,14 +82,14 @@ mod tests {
     fn what_another_node_may_add_to_what_it_knows_stays_separate() {
         let (mut sums, mut last) = (Vec::new(), 0);
         for number in 1..3 * SUM_EVERY {
-            let Some(Fold { sum, end, rows }) = Fold::by(number) else { continue };
+            let Some(Fold { sum, end, rows }) = Fold::by(number, 0) else { continue };
             assert!(sum < end && number - end == COMMITS_READ_MAX, "{number}");
             assert!(end - last <= COMMITS_READ_MAX, "all changes are added up once");
             last = end;
             if sums.last() != Some(&sum) {
                 sums.push(sum);
             }
-            assert_eq!(rows == i64::MAX, Fold::by(number + FOLD_EVERY).is_none_or(|next| next.sum != sum));
+            assert_eq!(rows == i64::MAX, Fold::by(number + FOLD_EVERY, 0).is_none_or(|next| next.sum != sum));
         }
         assert_eq!(sums, [0, SUM_EVERY - SEPARATE - 1, 2 * SUM_EVERY - SEPARATE - 1]);
     }
