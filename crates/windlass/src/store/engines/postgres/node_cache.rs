@@ -161,6 +161,11 @@ impl ClaimBounds {
         *self = ClaimBounds { is_foreign_unknown: true, ..ClaimBounds::default() };
     }
 
+    /// Whether it is unknown what other nodes have added.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.is_foreign_unknown
+    }
+
     /// The first position that other nodes have added to each lane since this was last asked; `None` if that is unknown.
     pub(super) fn take_foreign(&mut self) -> Option<FxHashMap<i64, ClaimPosition>> {
         let foreign = std::mem::take(&mut self.foreign);

@@ -137,6 +137,11 @@ impl Tables {
         };
     }
 
+    /// The number of lanes whose counts are known.
+    pub(super) fn lanes_known(&self) -> usize {
+        self.counts.as_ref().map_or(0, |counts| counts.lanes.len())
+    }
+
     /// Clears what was cached in a transaction that was not committed.
     pub(super) fn clear_caches(&mut self) {
         self.interned.clear();

@@ -373,15 +373,13 @@ impl Writer {
         Ok(now)
     }
 
-    fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
-        let is_probably_idle = self.was_idle && !self.has_unknown && !tasks.is_empty();
-        if is_probably_idle
-            && tasks.iter().all(|task| task.is_often_idle())
-            && let Some(idle) = self.run_idle(tasks)?
-        {
-            return Ok(idle);
-        }
-        self.look_ahead(tasks)?;
+    /// Takes the lock, with the first reads of these tasks and of those that arrive meanwhile; returns the database's time and
+    /// when it was asked for.
+    fn begin_turn(
+        &mut self,
+        tasks: &mut Group,
+        arriving: Option<&Arrivals>,
+    ) -> EngineResult<(i64, Duration)> {
         let asked = self.env.clock.elapsed();
         self.tables.expect(self.backlog.all_answered());
         let cache = &self.cache;
@@ -392,6 +390,26 @@ impl Writer {
             }
             PrefetchHints::of(tasks, cache)
         })?;
+        Ok((now, asked))
+    }
+
+    fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
+        let is_probably_idle = self.was_idle && !self.has_unknown && !tasks.is_empty();
+        if is_probably_idle
+            && tasks.iter().all(|task| task.is_often_idle())
+            && let Some(idle) = self.run_idle(tasks)?
+        {
+            return Ok(idle);
+        }
+        self.look_ahead(tasks)?;
+        let known = self.tables.lanes_known();
+        let (mut now, mut asked) = self.begin_turn(tasks, arriving)?;
+        if self.has_lost_lanes(known, tasks) {
+            // The lock is given back: nobody waits while they are read.
+            self.tables.rollback();
+            self.look_ahead(tasks)?;
+            (now, asked) = self.begin_turn(tasks, arriving)?;
+        }
         if std::mem::take(&mut self.has_unknown) {
             // A commit that was given up may have succeeded: no waiter was woken for it.
             self.env.wakeups.changed_by_others();

@@ -67,8 +67,7 @@ impl Tables {
         if !lanes.is_empty() {
             self.write(COUNTS, vec![number.into(), lanes.into(), states.into(), by.into()], None)?;
         }
-        let known = self.counts.as_ref().map_or(0, |counts| counts.lanes.len());
-        let Some(Fold { sum, end, rows }) = Fold::by(number, known) else { return Ok(base) };
+        let Some(Fold { sum, end, rows }) = Fold::by(number, self.lanes_known()) else { return Ok(base) };
         self.write(FOLD, vec![base.into(), sum.into(), end.into(), rows.into()], None)?;
         Ok(if rows == i64::MAX { sum } else { base.min(sum) })
     }

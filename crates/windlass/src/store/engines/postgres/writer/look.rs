@@ -6,6 +6,9 @@ use crate::store::command::claim::look_ahead;
 use crate::store::engine::EngineResult;
 use crate::store::tx::group_commit;
 
+/// Number of lanes up to which a claim reads them again under the lock, if others have changed too many to list.
+const LANES_READ_IN_TURN: usize = 1_024;
+
 impl Writer {
     /// Runs tasks that probably have nothing to do on a snapshot, without the lock. Returns `None` if they have.
     pub(super) fn run_idle(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
@@ -37,13 +40,23 @@ impl Writer {
         Ok(None)
     }
 
+    /// Whether a claim of this group would read many lanes again: it turned out under the lock that others have changed too much to
+    /// follow.
+    pub(super) fn has_lost_lanes(&self, known: usize, tasks: &Group) -> bool {
+        known > LANES_READ_IN_TURN
+            && (self.tables.counts.is_none() || self.tables.floors.is_unknown())
+            && tasks.iter().any(|task| task.claims() > 0)
+    }
+
     /// Reads the counts and where lanes begin, if a claim of this group needs them and they are not known: on a snapshot, so
     /// that nobody waits for it. The transaction reads what has changed since.
     pub(super) fn look_ahead(&mut self, tasks: &Group) -> EngineResult<()> {
         let is_claim = tasks.iter().any(|task| task.claims() > 0);
         self.serves_claims |= is_claim;
         let is_wanted = self.serves_claims && (is_claim || tasks.iter().any(|task| task.is_often_idle()));
-        if !is_wanted || !self.cache.lane_heads.lacks_any(self.tables.counts.as_ref()) {
+        let lacks_any = self.tables.floors.is_unknown()
+            || self.cache.lane_heads.lacks_any(self.tables.counts.as_ref());
+        if !is_wanted || !lacks_any {
             return Ok(());
         }
         // Maintenance looks ahead once, and again after claims: where there are none, it would read for nothing.
