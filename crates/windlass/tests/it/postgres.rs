@@ -9,6 +9,7 @@ mod durability;
 mod faults;
 pub(crate) mod fleet;
 mod forgotten;
+mod lanes;
 mod nodes;
 mod plans;
 mod pooler;

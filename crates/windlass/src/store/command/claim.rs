@@ -27,7 +27,7 @@ use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::Ticket;
 pub(in crate::store) use aging::{AgingHeads, AgingTurns};
 use candidates::Search;
-pub(in crate::store) use lane_heads::LaneHeads;
+pub(in crate::store) use lane_heads::{LaneHeads, look_ahead};
 
 /// A worker's claim request.
 #[derive(Debug, Clone, PartialEq, Eq)]

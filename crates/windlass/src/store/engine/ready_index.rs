@@ -21,6 +21,12 @@ pub struct LaneCursor {
 pub trait ReadyIndex {
     /// Up to `each_max` claimable jobs of each lane that are not blocked, in the order of [`ClaimOrder`].
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>>;
+    /// A position at or before the first such job of each lane; `None` if it has none.
+    fn fronts(&mut self, lanes: &[Arc<Lane>]) -> EngineResult<Vec<Option<ClaimOrder>>> {
+        let cursor = |lane: &Arc<Lane>| LaneCursor { lane: lane.clone(), after: None };
+        let first = self.ready(&lanes.iter().map(cursor).collect::<Vec<_>>(), 1)?;
+        Ok(first.iter().map(|jobs| jobs.first().map(ClaimOrder::of)).collect())
+    }
     /// The position of the first claimable job of each rank in each lane, lane after lane in the given order, up to
     /// `max` positions in all. Only ranks after the rank of the cursor are returned.
     fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>>;

@@ -271,6 +271,13 @@ impl ConnectionCache {
         running.names += usize::from(is_new);
     }
 
+    /// The same after a look without the lock: nothing can have been written, and lanes begin where they were read.
+    pub(in crate::store) fn clear_after_look(&mut self) {
+        let lane_heads = std::mem::take(&mut self.lane_heads);
+        self.clear();
+        self.lane_heads = lane_heads;
+    }
+
     /// Clears everything that is stored, after a failed commit. Statistics that were not written yet are kept.
     pub fn clear(&mut self) {
         let rates = std::mem::take(&mut self.rates);

@@ -17,14 +17,16 @@ pub fn run(
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
-    let result = run_all(db, cache, env, now, tasks);
+    let result = look(db, cache, env, now, tasks);
     if result.is_err() {
         cache.clear();
     }
     result
 }
 
-fn run_all(
+/// Runs all tasks where nothing can be written. On an error the engine clears the cache, but for where lanes begin
+/// (`ConnectionCache::clear_after_look`).
+pub fn look(
     db: &mut dyn Write,
     cache: &mut ConnectionCache,
     env: &Environment,

@@ -76,6 +76,8 @@ struct Shared {
     in_turns: AtomicUsize,
     /// How many transactions that take the store's lock were begun.
     turns: AtomicUsize,
+    /// How many bytes of answers were passed on in transactions that take the store's lock.
+    answered: AtomicUsize,
     /// How many snapshots were begun.
     looks: AtomicUsize,
     /// How many announcements of commits were passed on.
@@ -161,6 +163,11 @@ impl Proxy {
     /// How many transactions that take the store's lock were begun so far.
     pub(super) fn turns(&self) -> usize {
         self.shared.turns.load(Ordering::SeqCst)
+    }
+
+    /// How many bytes of answers were passed on so far in transactions that take the store's lock.
+    pub(super) fn answered_in_turns(&self) -> usize {
+        self.shared.answered.load(Ordering::SeqCst)
     }
 
     /// How many snapshots were begun so far.
@@ -252,6 +259,8 @@ fn pass_on(client: UnixStream, server: &PathBuf, shared: &Arc<Shared>) {
         thread::spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             while let Ok(length @ 1..) = answers.read(&mut buffer) {
+                let in_turn = if taken.is_write.load(Ordering::SeqCst) { length } else { 0 };
+                of_all.answered.fetch_add(in_turn, Ordering::SeqCst);
                 taken.answer(&of_all);
                 // A server whose answers are not read would give up what it was asked to commit.
                 if !mute.load(Ordering::SeqCst) && to_client.write_all(&buffer[..length]).is_err() {
@@ -368,6 +377,8 @@ impl Turns {
         if is_plain(message, b"READ WRITE\0") {
             self.count.store(0, Ordering::SeqCst);
             self.is_write.store(true, Ordering::SeqCst);
+        } else if is_plain(message, b"READ ONLY\0") {
+            self.is_write.store(false, Ordering::SeqCst);
         }
         self.asked.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,6 +1,7 @@
 //! Claims that match many lanes. A connection remembers of each lane whose jobs do not age a position at or before its
 //! first job, so that a claim compares positions and reads only the lanes that it takes jobs from. As in `aging/heads.rs`,
-//! a position that is too early costs one read, never the order.
+//! a position that is too early costs one read, never the order. An engine that can read a snapshot before it excludes
+//! other writers reads the positions of all lanes there ([`look_ahead`]).
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use rustc_hash::FxHashMap;
 use super::candidates::{Search, Source};
 use crate::error::StoreError;
 use crate::job::{JobRecord, JobState, Lane};
-use crate::store::engine::ClaimOrder;
+use crate::store::engine::{ClaimOrder, Counts, EngineResult, Write};
+use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::write_tx::WriteTx;
 
 /// Maximum number of lanes whose first position is remembered.
@@ -22,12 +24,20 @@ const LANE_HEADS_REMEMBERED: usize = 65_536;
 pub(in crate::store) struct LaneHeads {
     /// `None` for a lane without claimable jobs.
     lanes: FxHashMap<Arc<Lane>, Option<ClaimOrder>>,
+    /// Whether every other lane is without claimable jobs.
+    is_complete: bool,
 }
 
 impl LaneHeads {
     /// Forgets all lanes.
     pub(in crate::store) fn clear(&mut self) {
-        self.lanes.clear();
+        *self = LaneHeads::default();
+    }
+
+    /// Whether positions of lanes with these jobs should be read before other writers are excluded.
+    pub(in crate::store) fn lacks_any(&self, counts: Option<&Counts>) -> bool {
+        let is_possible = |counts: &Counts| counts.lanes.len() <= LANE_HEADS_REMEMBERED;
+        counts.is_none_or(|counts| !self.is_complete && is_possible(counts))
     }
 
     /// Remembers the first position of a lane, as read.
@@ -40,17 +50,39 @@ impl LaneHeads {
 
     /// Registers a job as it was just stored.
     pub(in crate::store) fn stored(&mut self, job: &JobRecord) {
-        if !self.lanes.is_empty() && job.state == JobState::Scheduled && !job.is_blocked {
+        let is_used = self.is_complete || !self.lanes.is_empty();
+        if is_used && job.state == JobState::Scheduled && !job.is_blocked {
             self.added(&job.lane, ClaimOrder::of(job));
         }
     }
 
     /// Registers the position of a job that was added to a lane.
-    pub(in crate::store) fn added(&mut self, lane: &Lane, place: ClaimOrder) {
+    pub(in crate::store) fn added(&mut self, lane: &Arc<Lane>, place: ClaimOrder) {
         if let Some(known) = self.lanes.get_mut(lane) {
             *known = Some(known.map_or(place, |first| first.min(place)));
+        } else if self.is_complete {
+            self.lanes.insert(lane.clone(), Some(place));
+            if self.lanes.len() > LANE_HEADS_REMEMBERED {
+                self.clear();
+            }
         }
     }
+}
+
+/// Reads the counts and where all lanes begin, on a snapshot: the claims of the next commit then read no more than what
+/// has changed since.
+pub(in crate::store) fn look_ahead(db: &mut dyn Write, cache: &mut ConnectionCache) -> EngineResult<()> {
+    cache.refresh(db);
+    let counts = db.counts()?;
+    if !cache.lane_heads.lacks_any(Some(counts)) {
+        return Ok(());
+    }
+    let has_jobs = counts.lanes.iter().filter(|(_, counts)| counts[JobState::Scheduled as usize] > 0);
+    let lanes: Vec<Arc<Lane>> = has_jobs.map(|(lane, _)| lane.clone()).collect();
+    let fronts = db.fronts(&lanes)?;
+    let lanes = lanes.into_iter().zip(fronts).collect();
+    cache.lane_heads = LaneHeads { lanes, is_complete: true };
+    Ok(())
 }
 
 impl Search {
@@ -80,12 +112,34 @@ impl Search {
                 Some(Some(place)) => known.push((*place, at)),
             }
         }
-        self.read_ahead(tx, &unknown, 1)?;
-        self.remember_heads(tx, &unknown);
+        known.extend(self.read_fronts(tx, unknown)?);
         for (place, at) in known {
             self.scans[at].unread = Some(place);
         }
         self.read_most_urgent(tx, 2 * wanted)
+    }
+
+    /// Reads where lanes begin that are not known; returns those that have jobs.
+    fn read_fronts(
+        &mut self,
+        tx: &mut WriteTx<'_>,
+        unknown: Vec<usize>,
+    ) -> Result<Vec<(ClaimOrder, usize)>, StoreError> {
+        if unknown.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lanes: Vec<Arc<Lane>> = unknown.iter().map(|at| self.scans[*at].lane.clone()).collect();
+        let fronts = tx.db()?.fronts(&lanes)?;
+        self.count_reads(lanes.len());
+        let mut known = Vec::with_capacity(lanes.len());
+        for ((at, lane), first) in unknown.into_iter().zip(&lanes).zip(fronts) {
+            tx.lane_heads().found(lane, first);
+            match first {
+                Some(place) => known.push((place, at)),
+                None => self.scans[at].is_drained = true,
+            }
+        }
+        Ok(known)
     }
 
     /// Reads the lanes that are not read yet and of which jobs will probably be taken.

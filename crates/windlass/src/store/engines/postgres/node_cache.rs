@@ -161,6 +161,11 @@ impl ClaimBounds {
         *self = ClaimBounds { is_foreign_unknown: true, ..ClaimBounds::default() };
     }
 
+    /// Whether it is unknown what other nodes have added.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.is_foreign_unknown
+    }
+
     /// The first position that other nodes have added to each lane since this was last asked; `None` if that is unknown.
     pub(super) fn take_foreign(&mut self) -> Option<FxHashMap<i64, ClaimPosition>> {
         let foreign = std::mem::take(&mut self.foreign);
@@ -170,6 +175,12 @@ impl ClaimBounds {
     /// The position after which to read a lane.
     pub(super) fn before(&self, lane: i64) -> ClaimPosition {
         self.floors.get(&lane).map_or(FRONT, |(rank, at, seq)| (*rank, *at, seq.saturating_sub(1)))
+    }
+
+    /// A lane with the position after which to read it.
+    pub(super) fn spot(&self, lane: i64) -> [i64; 4] {
+        let (rank, at, seq) = self.before(lane);
+        [lane, rank, at, seq]
     }
 
     /// Records the first position of a lane as read: nothing is before it.
@@ -182,6 +193,11 @@ impl ClaimBounds {
         self.lower(lane, spot);
         let first = self.lowered.entry(lane).or_insert(spot);
         *first = spot.min(*first);
+    }
+
+    /// Forgets what this transaction has added, because it is not committed: a position may be too early.
+    pub(super) fn clear_own(&mut self) {
+        self.lowered.clear();
     }
 
     fn lower(&mut self, lane: i64, spot: ClaimPosition) {

@@ -87,8 +87,12 @@ impl ClaimPrefetch {
 
     /// The values of that statement.
     pub(super) fn values(&self) -> Vec<Parameter> {
-        let column = |at: usize| Column::of(self.spots.iter().map(|spot| spot[at])).into();
-        vec![column(0), column(1), column(2), column(3), limit(self.each).into()]
+        self.columns().into_iter().chain([limit(self.each).into()]).collect()
+    }
+
+    /// The positions, as columns.
+    pub(super) fn columns(&self) -> [Parameter; 4] {
+        [0, 1, 2, 3].map(|at| Column::of(self.spots.iter().map(|spot| spot[at])).into())
     }
 }
 

@@ -137,11 +137,27 @@ impl Tables {
         };
     }
 
+    /// The number of lanes whose counts are known.
+    pub(super) fn lanes_known(&self) -> usize {
+        self.counts.as_ref().map_or(0, |counts| counts.lanes.len())
+    }
+
     /// Clears what was cached in a transaction that was not committed.
     pub(super) fn clear_caches(&mut self) {
         self.interned.clear();
         self.counts = None;
         self.floors.clear();
+        self.running.forget();
+        self.timers.clear();
+        self.clear_transaction();
+    }
+
+    /// Clears what is not certain after a snapshot in which something was to be written. What was read stays known.
+    pub(super) fn clear_look(&mut self) {
+        if let Some(counts) = &mut self.counts {
+            self.moved.iter().for_each(|((lane, state), by)| counts.add(lane, *state, -by));
+        }
+        self.floors.clear_own();
         self.running.forget();
         self.timers.clear();
         self.clear_transaction();

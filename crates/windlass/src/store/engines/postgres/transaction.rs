@@ -1,6 +1,7 @@
 //! Transactions: one writer at a time across all nodes, by a lock of the whole store that is held until the commit; and
 //! snapshots for readers. Commits of other nodes are read from `commits`.
 
+mod counts;
 pub(super) mod durability;
 
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::connection::cluster::Loss;
 use super::connection::{Asked, Question, get};
 use super::migrate;
 use super::node_cache::{Commit, Meta};
-use super::parameter::{Column, Parameter};
+use super::parameter::Parameter;
 use super::prefetch::{ClaimPrefetch, Plan, PrefetchHints};
 use super::sql_submit::InboxState;
 use super::tables::document;
@@ -20,7 +21,7 @@ use crate::clock::{Deadline, whole_millis};
 use crate::error::StoreError;
 use crate::limits;
 use crate::store::engine::{EngineResult, WriteTask};
-use crate::store::engines::sql::columns::{code, limit};
+use crate::store::engines::sql::columns::limit;
 use crate::store::engines::sql::task_queue::TaskQueue;
 
 /// The limits are set with every transaction rather than with the connection, which a pooler may share. Generic plans:
@@ -50,11 +51,6 @@ const FATE: &str = "SELECT nonce FROM @.commits WHERE n = $1";
 const COMMIT: &str = "INSERT INTO @.commits (n, nonce, at, next_seq, next_record, config_version, counts_base, lowered, \
      timer_at, has_swept, generation, is_early, absorbed, appends_from, running) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-const COUNTS: &str = "INSERT INTO @.counts (n, lane, state, by) \
-     SELECT $1, u.lane, u.state, u.by FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) u(lane, state, by)";
-const FOLD: &str = "WITH gone AS (DELETE FROM @.counts WHERE n >= $2 AND n < $1 RETURNING lane, state, by) \
-     INSERT INTO @.counts (n, lane, state, by) SELECT $1, lane, state, sum(by) FROM gone GROUP BY lane, state \
-     HAVING sum(by) <> 0 ON CONFLICT (n, lane, state) DO UPDATE SET by = counts.by + excluded.by";
 /// The first existing row from a number on, and the first one that is too young to be removed, or else the one after
 /// the last row read.
 const OLDEST: &str = "SELECT min(n), coalesce(min(n) FILTER (WHERE at >= $2), max(n) + 1) \
@@ -63,7 +59,7 @@ const FORGET: &str = "DELETE FROM @.commits WHERE n >= $1 AND n < $2";
 
 /// Maximum number of other nodes' commits that are read one by one; after more than that everything is read again.
 const COMMITS_READ_MAX: i64 = 256;
-/// How often counts are added up and old commits removed, in commits.
+/// How often old commits are removed, in commits.
 const TIDY_EVERY: i64 = 256;
 
 /// How often reads are sent behind the first ones for tasks that join; after that all others get one more message.
@@ -196,11 +192,7 @@ impl Tables {
     /// the time of the claim, and the prefetch is not used.
     fn plan_prefetch(&self, claims: usize) -> Option<ClaimPrefetch> {
         let (lanes, each) = self.ahead.habit(claims)?;
-        let spot = |lane: &i64| {
-            let (rank, at, seq) = self.floors.before(*lane);
-            [*lane, rank, at, seq]
-        };
-        Some(ClaimPrefetch { spots: lanes.iter().map(spot).collect(), each })
+        Some(ClaimPrefetch { spots: lanes.iter().map(|lane| self.floors.spot(*lane)).collect(), each })
     }
 
     /// Begins a snapshot of the writer, to find out without the lock whether there is anything to write.
@@ -285,7 +277,7 @@ impl Tables {
             self.generation += 1;
             let foreign = &commits[..commits.len() - usize::from(kept.is_some())];
             let is_seamless = kept.is_some() && limit(foreign.len()) == head.meta.commit - known.commit;
-            self.apply_commits(is_seamless.then_some(foreign), head.meta, moved)?;
+            self.apply_commits(is_seamless.then_some(foreign), moved)?;
         }
         self.meta = head.meta;
         self.appends.config_version = head.meta.config_version;
@@ -313,12 +305,7 @@ impl Tables {
     }
 
     /// Applies other nodes' commits; clears all caches if it is unknown what they did.
-    fn apply_commits(
-        &mut self,
-        foreign: Option<&[Commit]>,
-        head: Meta,
-        moved: Option<Vec<Row>>,
-    ) -> EngineResult<()> {
+    fn apply_commits(&mut self, foreign: Option<&[Commit]>, moved: Option<Vec<Row>>) -> EngineResult<()> {
         let Some(foreign) = foreign else {
             self.counts = None;
             self.floors.clear();
@@ -331,7 +318,7 @@ impl Tables {
             self.running.apply_commit(commit.running.as_deref());
             self.timers.apply_commit(commit.timer_at, commit.has_swept);
         }
-        self.update_counts(head, moved)
+        self.update_counts(moved)
     }
 
     /// Whether this transaction has nothing to write.
@@ -349,11 +336,9 @@ impl Tables {
         self.shut_out_appends()?;
         let number = self.meta.commit + 1;
         self.write_timers()?;
-        self.write_counts(number)?;
-        let mut meta = Meta { commit: number, nonce, at, ..self.meta };
+        let counts_base = self.write_counts(number, self.meta.counts_base)?;
+        let mut meta = Meta { commit: number, nonce, at, counts_base, ..self.meta };
         if number % TIDY_EVERY == 0 {
-            self.write(FOLD, vec![number.into(), meta.counts_base.into()], None)?;
-            meta.counts_base = number;
             self.forget_commits(number, at)?;
             meta.appends_from = self.first_append()?;
         }
@@ -405,23 +390,6 @@ impl Tables {
         // Dead entries before this are not scanned again.
         self.forgotten_to = first;
         Ok(())
-    }
-
-    fn write_counts(&mut self, number: i64) -> EngineResult<()> {
-        let (mut lanes, mut states, mut by) = (Column::numbers(), Column::numbers(), Column::numbers());
-        let moved = std::mem::take(&mut self.moved);
-        self.know_lanes(moved.keys().map(|(lane, _)| lane))?;
-        for ((lane, state), moved) in moved {
-            if moved != 0 {
-                lanes.number(self.lane_id(&lane)?);
-                states.number(code(state));
-                by.number(moved);
-            }
-        }
-        if lanes.is_empty() {
-            return Ok(());
-        }
-        self.write(COUNTS, vec![number.into(), lanes.into(), states.into(), by.into()], None)
     }
 
     /// The outcome of a commit whose answer was lost. The caller must hold the lock: the transaction in question held

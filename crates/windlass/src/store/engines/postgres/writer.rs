@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod look;
+
 use super::appends::backlog::Backlog;
 use super::connection::Connection;
 use super::connection::address::Address;
@@ -56,6 +58,8 @@ pub(super) struct Writer {
     /// Whether the last group found nothing to write but signs of life: maintenance and claims that have waited then look
     /// before they take the lock.
     was_idle: bool,
+    /// Whether claims were made here, or none could have been yet: then what they read first is read before the lock is taken.
+    serves_claims: bool,
     /// How long a transaction may be idle.
     idle: IdleLimit,
 }
@@ -107,6 +111,7 @@ impl Writer {
             closing,
             has_unknown,
             was_idle: false,
+            serves_claims: true,
             idle: IdleLimit::default(),
         };
         writer.tables.link.waits = writer.waits(None);
@@ -337,28 +342,6 @@ impl Writer {
         fenced.map(drop)
     }
 
-    /// Runs tasks that probably have nothing to do on a snapshot, without the lock. Returns `None` if they have.
-    fn run_idle(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
-        let (asked, was_shared) = (self.env.clock.elapsed(), self.tables.is_shared);
-        self.tables.expect(self.backlog.all_answered());
-        let now = self.tables.begin_look()?;
-        let ran = self.run(tasks, now, asked);
-        match ran {
-            Ok((effects, _)) if self.tables.is_idle() => {
-                self.tables.end_and_flush("COMMIT")?;
-                self.backlog.remove_contained(&self.tables.appends.expected);
-                self.tables.clear_transaction();
-                // Whether the next commit meets others is not known by this.
-                self.tables.is_shared |= was_shared;
-                return Ok(Some(Attempt::Committed(effects, None)));
-            }
-            Err(error) if !self.tables.has_written => return Err(error),
-            Ok(_) | Err(_) => {}
-        }
-        self.roll_back(tasks);
-        Ok(None)
-    }
-
     /// Undoes an attempt that was not committed.
     fn roll_back(&mut self, tasks: &mut Group) {
         self.tables.rollback();
@@ -378,21 +361,25 @@ impl Writer {
     /// Runs all tasks in the current transaction, which the database began at `now`; returns their effects, and the
     /// store's time.
     fn run(&mut self, tasks: &mut Group, now: i64, asked: Duration) -> EngineResult<(Effects, Timestamp)> {
-        let last = self.tables.read_appends()?;
-        let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
-        self.tables.now = now.as_millis();
+        let now = self.begin_tasks(now, asked)?;
         let effects = group_commit::run(&mut self.tables, &mut self.cache, &self.env, now, tasks)?;
         Ok((effects, now))
     }
 
-    fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
-        let is_probably_idle = self.was_idle && !self.has_unknown && !tasks.is_empty();
-        if is_probably_idle
-            && tasks.iter().all(|task| task.is_often_idle())
-            && let Some(idle) = self.run_idle(tasks)?
-        {
-            return Ok(idle);
-        }
+    fn begin_tasks(&mut self, now: i64, asked: Duration) -> EngineResult<Timestamp> {
+        let last = self.tables.read_appends()?;
+        let now = self.env.clock.commit_by(last, Timestamp::from_millis(now), asked);
+        self.tables.now = now.as_millis();
+        Ok(now)
+    }
+
+    /// Takes the lock, with the first reads of these tasks and of those that arrive meanwhile; returns the database's time and
+    /// when it was asked for.
+    fn begin_turn(
+        &mut self,
+        tasks: &mut Group,
+        arriving: Option<&Arrivals>,
+    ) -> EngineResult<(i64, Duration)> {
         let asked = self.env.clock.elapsed();
         self.tables.expect(self.backlog.all_answered());
         let cache = &self.cache;
@@ -403,6 +390,26 @@ impl Writer {
             }
             PrefetchHints::of(tasks, cache)
         })?;
+        Ok((now, asked))
+    }
+
+    fn transact(&mut self, tasks: &mut Group, arriving: Option<&Arrivals>) -> EngineResult<Attempt> {
+        let is_probably_idle = self.was_idle && !self.has_unknown && !tasks.is_empty();
+        if is_probably_idle
+            && tasks.iter().all(|task| task.is_often_idle())
+            && let Some(idle) = self.run_idle(tasks)?
+        {
+            return Ok(idle);
+        }
+        self.look_ahead(tasks)?;
+        let known = self.tables.lanes_known();
+        let (mut now, mut asked) = self.begin_turn(tasks, arriving)?;
+        if self.has_lost_lanes(known, tasks) {
+            // The lock is given back: nobody waits while they are read.
+            self.tables.rollback();
+            self.look_ahead(tasks)?;
+            (now, asked) = self.begin_turn(tasks, arriving)?;
+        }
         if std::mem::take(&mut self.has_unknown) {
             // A commit that was given up may have succeeded: no waiter was woken for it.
             self.env.wakeups.changed_by_others();

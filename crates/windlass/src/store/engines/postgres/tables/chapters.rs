@@ -36,6 +36,9 @@ impl ReadyIndex for Tables {
     fn ready(&mut self, lanes: &[LaneCursor], each_max: usize) -> EngineResult<Vec<Vec<JobRecord>>> {
         self.ready_in(lanes, each_max)
     }
+    fn fronts(&mut self, lanes: &[Arc<Lane>]) -> EngineResult<Vec<Option<ClaimOrder>>> {
+        self.fronts_of(lanes)
+    }
     fn heads(&mut self, lanes: &[LaneCursor], max: usize) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         self.heads_of(lanes, max)
     }

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::job::{ConcurrencyKey, JobRecord, JobState, Lane, Seq};
 use crate::store::engine::{ClaimOrder, CountChange, Counts, EngineResult, LaneCursor};
 use crate::store::engines::postgres::connection::{Question, get};
-use crate::store::engines::postgres::node_cache::{ClaimPosition, FRONT, Meta};
+use crate::store::engines::postgres::node_cache::{ClaimPosition, FRONT};
 use crate::store::engines::postgres::parameter::Column;
 use crate::store::engines::postgres::prefetch::{ClaimPrefetch, place};
 use crate::store::engines::sql::columns::{damaged, limit};
@@ -36,6 +36,12 @@ const DUE_IN: &str = "SELECT l.place, d.rank::bigint, d.at, d.seq \
        WHERE r.rank IS NOT NULL ORDER BY r.rank, x.at, x.seq LIMIT $3) d \
      ORDER BY l.place, d.rank, d.at, d.seq";
 
+/// Where each lane begins, from the index alone.
+const FRONTS: &str = "SELECT c.place, r.rank::bigint, r.at, r.seq \
+     FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY c(lane, rank, at, seq, place) \
+     CROSS JOIN LATERAL (SELECT r.rank, r.at, r.seq FROM @.ready r WHERE r.lane = c.lane \
+     AND (r.rank, r.at, r.seq) > (c.rank, c.at, c.seq) ORDER BY r.rank, r.at, r.seq LIMIT 1) r";
+
 /// From rank to rank of each lane, up to a total number. Only a nested loop can do this join, so the lanes come in
 /// their order.
 const HEADS: &str = "SELECT l.place, h.rank::bigint, h.at, h.seq \
@@ -50,7 +56,7 @@ const HEADS: &str = "SELECT l.place, h.rank::bigint, h.at, h.seq \
        SELECT rank, at, seq FROM heads) h LIMIT $3";
 
 /// Lanes looked up at a time: fewer than are cached at once.
-const LANES_AT_ONCE: usize = 1_000;
+const LANES_AT_ONCE: usize = 16_384;
 
 impl Tables {
     pub(in crate::store::engines::postgres) fn ready_in(
@@ -61,9 +67,7 @@ impl Tables {
         let mut spots = Vec::with_capacity(cursors.len());
         let lanes = self.find_lanes(cursors.iter().map(|cursor| &cursor.lane))?;
         for (cursor, lane) in cursors.iter().zip(lanes) {
-            let after = cursor
-                .after
-                .map_or(FRONT, |place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
+            let after = cursor.after.map_or(FRONT, position);
             let (rank, at, seq) = after.max(self.floors.before(lane));
             spots.push([lane, rank, at, seq]);
         }
@@ -96,10 +100,7 @@ impl Tables {
         }
         for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&front.spots).zip(&found) {
             if cursor.after.is_none() {
-                let first = jobs.first().map(ClaimOrder::of);
-                let spot =
-                    first.map(|place| (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0));
-                self.floors.found(*lane, spot);
+                self.floors.found(*lane, jobs.first().map(ClaimOrder::of).map(position));
             }
         }
         Ok(found)
@@ -144,6 +145,22 @@ impl Tables {
         let ids = self.find_lanes(lanes.iter())?;
         let values = vec![Column::of(ids).into(), now.into(), limit(max).into()];
         read_places(&self.link.fetch(DUE_IN, values)?, "slots", lanes.len())
+    }
+
+    /// The first position of each lane.
+    pub(in crate::store::engines::postgres) fn fronts_of(
+        &mut self,
+        lanes: &[Arc<Lane>],
+    ) -> EngineResult<Vec<Option<ClaimOrder>>> {
+        let ids = self.find_lanes(lanes.iter())?;
+        let spots: Vec<[i64; 4]> = ids.iter().map(|lane| self.floors.spot(*lane)).collect();
+        let values = ClaimPrefetch { spots, each: 1 }.columns().into();
+        let found = read_places(&self.link.fetch(FRONTS, values)?, "ready", lanes.len())?;
+        let fronts: Vec<Option<ClaimOrder>> = found.iter().map(|places| places.first().copied()).collect();
+        for (lane, front) in ids.into_iter().zip(&fronts) {
+            self.floors.found(lane, front.map(position));
+        }
+        Ok(fronts)
     }
 
     /// The first position of each rank after that of each cursor.
@@ -223,20 +240,17 @@ impl Tables {
         Ok(())
     }
 
-    /// Updates the counts from the last known commit to `head`. The changes since then may already be given.
+    /// Adds the changes since the last known commit to the counts; they may already be given. The changes of commits that are
+    /// read one by one are not added up yet.
     pub(in crate::store::engines::postgres) fn update_counts(
         &mut self,
-        head: Meta,
         moved: Option<Vec<Row>>,
     ) -> EngineResult<()> {
         let Some(mut counts) = self.counts.take() else { return Ok(()) };
-        // Once they were added up, the changes since then cannot be separated any more.
-        if head.counts_base <= self.meta.commit {
-            let (sql, values) = counts_since(self.meta.commit + 1);
-            let rows = moved.map_or_else(|| self.link.fetch(sql, values), Ok)?;
-            self.add_counts(&mut counts, &rows)?;
-            self.counts = Some(counts);
-        }
+        let (sql, values) = counts_since(self.meta.commit + 1);
+        let rows = moved.map_or_else(|| self.link.fetch(sql, values), Ok)?;
+        self.add_counts(&mut counts, &rows)?;
+        self.counts = Some(counts);
         Ok(())
     }
 
@@ -248,6 +262,11 @@ impl Tables {
             }
         }
     }
+}
+
+/// A position as a lane's index has it.
+fn position(place: ClaimOrder) -> ClaimPosition {
+    (i64::from(place.rank), place.eligible_at.as_millis(), place.seq.0)
 }
 
 /// Positions from rows of the lane's index in the query, rank, time and number.
