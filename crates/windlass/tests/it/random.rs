@@ -147,7 +147,7 @@ fn walk_with(
         panic!(
             "seed {seed} on {on:?}, after step {}: {finding}\n\nthe last steps:\n{}\n\nto see it again:\n\
              WINDLASS_WALK_SEED={seed} WINDLASS_WALK_STEPS={steps} \
-             cargo test -p windlass --test it walk::any_walk",
+             cargo test -p windlass-tests --test it walk::any_walk",
             walker.taken,
             last.join("\n")
         );

@@ -11,7 +11,7 @@ use windlass::store::{
     RestoreReport, Store, StoreOptions, SubmitOptions, restore,
 };
 
-use crate::fixture::new_job;
+use crate::fixture::{new_job, store_folder};
 
 fn open(path: &Path) -> Store {
     Store::open(&format!("sqlite:{}", path.display()), StoreOptions::default()).expect("the store opens")
@@ -59,7 +59,7 @@ async fn writes_nothing(store: &Store, worker: WorkerId, claimed: &ClaimedJob) {
 /// Model: store-generation, one-lease-at-a-time. A file that was put in place by hand begins a new generation with its first commit; looking at it does not.
 #[tokio::test]
 async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let lost = open(&folder.path().join("jobs.db"));
     let worker = lost.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
     submit(&lost).await;
@@ -93,7 +93,7 @@ async fn a_file_that_was_put_in_place_by_hand_begins_a_new_generation() {
 /// Model: counters-and-fences, one-lease-at-a-time. A fence that was given out after the backup is not given out a second time.
 #[tokio::test]
 async fn a_worker_from_before_the_loss_cannot_write_to_what_was_restored() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let lost = open(&folder.path().join("jobs.db"));
     let worker = lost.register(&Caller::local(), NewWorker::default()).await.unwrap().id;
     let running = submit(&lost).await;
@@ -130,7 +130,7 @@ async fn a_worker_from_before_the_loss_cannot_write_to_what_was_restored() {
 
 #[tokio::test]
 async fn nothing_is_overwritten_and_half_a_backup_is_no_store() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     assert!(matches!(put_back(&folder).await, Err(RestoreError::NoBackup(_))));
     let store = open(&folder.path().join("jobs.db"));
     for _ in 0..200 {
@@ -165,7 +165,7 @@ async fn nothing_is_overwritten_and_half_a_backup_is_no_store() {
 /// A backup cut to nothing, as by a full disk, would otherwise become an empty store that passes every check.
 #[tokio::test]
 async fn an_empty_file_and_another_programs_database_are_not_restored() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let copy = folder.path().join("copy.db");
     std::fs::write(&copy, "").unwrap();
     let refused = put_back(&folder).await;
@@ -181,7 +181,7 @@ async fn an_empty_file_and_another_programs_database_are_not_restored() {
 
 #[tokio::test]
 async fn a_store_in_use_is_restored_from_as_it_is_at_that_moment() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = open(&folder.path().join("copy.db"));
     submit(&store).await;
     assert_eq!(put_back(&folder).await.unwrap().jobs, 1);
@@ -192,7 +192,7 @@ async fn a_store_in_use_is_restored_from_as_it_is_at_that_moment() {
 /// What an interrupted backup or restore leaves behind is not in the way of the next; a backup that is in progress is.
 #[tokio::test]
 async fn an_interrupted_backup_or_restore_is_not_in_the_way_of_the_next() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = open(&folder.path().join("jobs.db"));
     let kept = submit(&store).await;
     let (copy, partial) = (folder.path().join("copy.db"), folder.path().join("copy.db-partial"));

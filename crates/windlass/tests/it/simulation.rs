@@ -100,7 +100,7 @@ fn checked(seed: u64, steps: usize) -> World {
     panic!(
         "seed {seed}: {finding}\n\nIt takes {} of {steps} steps, and then: {short}\n\nthe last {} of {events} events:\n  \
          {}\n\nto see it again:\nWINDLASS_SIMULATION_SEED={seed} WINDLASS_SIMULATION_STEPS={steps} \
-         cargo test -p windlass --test it simulation::",
+         cargo test -p windlass-tests --test it simulation::",
         kept.len(),
         last.len(),
         last.join("\n  ")

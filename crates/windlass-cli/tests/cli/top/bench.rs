@@ -3,11 +3,11 @@
 
 use serde_json::{Value, json};
 use windlass::key::KeySecret;
-use windlass_testkit::{ServerProcess, Terminal, binary, store_in, windlass};
+use windlass_testkit::{ServerProcess, Terminal, binary, store_folder, store_in, windlass};
 
 #[tokio::test]
 async fn every_workload_is_measured_and_nothing_is_left_behind() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let done = windlass(&["bench", "--quick", "--json"]).current_dir(folder.path()).output().await.unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
@@ -32,7 +32,7 @@ async fn every_workload_is_measured_and_nothing_is_left_behind() {
 
 #[tokio::test]
 async fn every_page_of_the_dashboard_is_measured_and_small() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let command = ["bench", "--dashboard", "--quick", "--json"];
     let done = windlass(&command).current_dir(folder.path()).output().await.unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -52,7 +52,7 @@ async fn every_page_of_the_dashboard_is_measured_and_small() {
 
 #[tokio::test]
 async fn what_has_jobs_is_not_measured_unasked() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let server =
         ServerProcess::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
@@ -74,7 +74,7 @@ async fn a_server_that_is_not_there_or_not_open_has_its_exit_code() {
     let unknown = windlass(&["bench", "--server", "http://127.0.0.1:1"]).output().await.unwrap();
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no server at 127.0.0.1:1"), "{unknown:?}");
     assert_eq!(unknown.status.code(), Some(6));
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let create = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
     assert!(windlass(&create).output().await.unwrap().status.success());

@@ -1,7 +1,7 @@
 //! `windlass top` in a real terminal: what a person sees, presses and is left with.
 
 use serde_json::{Value, json};
-use windlass_testkit::{ServerProcess, Terminal, binary, store_in, windlass};
+use windlass_testkit::{ServerProcess, Terminal, binary, store_folder, store_in, windlass};
 
 async fn serve(folder: &tempfile::TempDir, listen: &str) -> ServerProcess {
     ServerProcess::start(windlass(&["serve", "--listen", listen, "--store", &store_in(folder.path())])).await
@@ -38,7 +38,7 @@ async fn watch(server: &ServerProcess, width: u16, height: u16) -> Terminal {
 
 #[tokio::test]
 async fn a_person_sees_queues_pauses_one_resizes_and_leaves_no_trace() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let server = busy(&folder).await;
     let terminal = watch(&server, 100, 40).await;
     let seen = terminal
@@ -67,7 +67,7 @@ async fn a_person_sees_queues_pauses_one_resizes_and_leaves_no_trace() {
 
 #[tokio::test]
 async fn a_failed_job_is_looked_into_and_redriven() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let server = busy(&folder).await;
     let terminal = watch(&server, 100, 30).await;
     terminal.shows(&["exports"]).await;
@@ -89,7 +89,7 @@ async fn a_failed_job_is_looked_into_and_redriven() {
 
 #[tokio::test]
 async fn a_lost_server_is_shown_and_found_again() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let server = busy(&folder).await;
     let address = server.address.to_string();
     let terminal = watch(&server, 120, 30).await;
@@ -118,7 +118,7 @@ async fn without_a_terminal_or_a_server_it_says_what_to_do() {
 
 #[tokio::test]
 async fn workers_types_schedules_and_errors_have_their_lists() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let server = busy(&folder).await;
     let schedule = json!({"every": "1h", "job": {"type": "email.send", "queue": "mail"}});
     let put = server.request("PUT", "/schedules/hourly").json(&schedule).send().await;

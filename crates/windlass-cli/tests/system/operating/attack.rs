@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass::clock::Stopwatch;
 use windlass_server::limits;
-use windlass_testkit::{ServerProcess, store_in, windlass};
+use windlass_testkit::{ServerProcess, store_folder, store_in, windlass};
 
 /// How much later than its limit anything may happen on a machine that is busy.
 const SLACK: Duration = Duration::from_secs(20);
@@ -166,7 +166,7 @@ async fn attackers(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_hostile_clients_leave_the_server_serving_others() {
     allow_files();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let server =
         ServerProcess::start(windlass(&["serve", "--store", &store, "--listen", "127.0.0.1:0"])).await;

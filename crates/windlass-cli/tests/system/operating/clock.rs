@@ -8,7 +8,7 @@ use tokio::process::Command;
 use windlass_testkit::client::Request;
 use windlass_testkit::cluster::{Cluster, schema_at};
 use windlass_testkit::faketime;
-use windlass_testkit::{PATIENCE, ServerProcess, store_in, windlass};
+use windlass_testkit::{PATIENCE, ServerProcess, store_folder, store_in, windlass};
 
 fn serve(store: &str, clock: &Path) -> Command {
     let mut command = windlass(&["serve", "--listen", "127.0.0.1:0", "--store", store]);
@@ -71,7 +71,7 @@ async fn cli(arguments: &[&str]) -> (Option<i32>, String) {
 /// Model: store-time, leases-and-heartbeats, lifetime. Seen in `GET /clock`, the metrics, the dashboard, `explain` and `windlass clock`; accepted by an operator.
 #[tokio::test]
 async fn a_wall_clock_that_jumps_is_seen_everywhere_and_accepted_by_an_operator() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let clock = folder.path().join("clock");
     faketime::set(&clock, 0);
     let served = ServerProcess::start(serve(&store_in(folder.path()), &clock)).await;
@@ -132,7 +132,7 @@ async fn killed_and_back(store: &str, clock: &Path, seconds: i64) {
 #[tokio::test]
 async fn a_server_that_was_away_ends_no_lease_on_a_file() {
     for seconds in [40, 600] {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = store_folder();
         let clock = folder.path().join("clock");
         faketime::set(&clock, 0);
         killed_and_back(&store_in(folder.path()), &clock, seconds).await;

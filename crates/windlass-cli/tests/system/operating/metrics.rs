@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use windlass_testkit::client::Request;
-use windlass_testkit::{PATIENCE, ServerProcess, store_in, windlass};
+use windlass_testkit::{PATIENCE, ServerProcess, store_folder, store_in, windlass};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
@@ -44,7 +44,7 @@ fn assert_documented(text: &str) {
 
 #[tokio::test]
 async fn jobs_commits_and_requests_are_measured() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let served =
         ServerProcess::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;

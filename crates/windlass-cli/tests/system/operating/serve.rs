@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use windlass_testkit::client::Request;
-use windlass_testkit::{ServerProcess, certificate, store_in, windlass};
+use windlass_testkit::{ServerProcess, certificate, store_folder, store_in, windlass};
 
 /// Starts a server with these flags.
 async fn serve(flags: &[&str]) -> ServerProcess {
@@ -27,7 +27,7 @@ async fn stop(server: ServerProcess) {
 
 #[tokio::test]
 async fn the_program_serves_until_it_is_asked_to_stop_and_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let server = serve(&["--store", &store]).await;
     let address = server.address;
@@ -55,7 +55,7 @@ async fn the_program_serves_until_it_is_asked_to_stop_and_loses_nothing() {
 
 #[tokio::test]
 async fn a_key_made_on_the_command_line_opens_the_server() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let create = ["keys", "create", "--store", &store, "--name", "boss", "--role", "admin"];
     let made = windlass(&create).output().await.unwrap();
@@ -89,7 +89,7 @@ async fn a_key_made_on_the_command_line_opens_the_server() {
 
 #[tokio::test]
 async fn an_open_address_is_refused_without_keys() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     // Requests forwarded by a proxy can come from any client, although the proxy connects from this machine.
     for open in [&["--listen", "0.0.0.0:0"][..], &["--listen", "127.0.0.1:0", "--behind-proxy"]] {
@@ -103,7 +103,7 @@ async fn an_open_address_is_refused_without_keys() {
 
 #[tokio::test]
 async fn the_program_speaks_tls() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let (certificate, key) = (certificate("certificate.pem"), certificate("key.pem"));
     let tls = ["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     let server = serve(&[&["--store", &store_in(folder.path())], &tls[..]].concat()).await;

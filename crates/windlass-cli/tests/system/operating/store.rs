@@ -10,7 +10,7 @@ use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
 use windlass::store::{ClaimRequest, Finish, NewWorker, Outcome, Report, Store, StoreOptions, SubmitOptions};
 use windlass_testkit::cluster::new_schema;
-use windlass_testkit::{store_in, windlass};
+use windlass_testkit::{store_folder, store_in, windlass};
 
 async fn run(arguments: &[&str]) -> Output {
     windlass(arguments).output().await.unwrap()
@@ -31,7 +31,7 @@ async fn filled(folder: &Path) -> String {
 
 #[tokio::test]
 async fn a_store_is_moved_and_the_old_one_says_where_it_went() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let from = filled(folder.path()).await;
     let to = format!("sqlite:{}", folder.path().join("other.db").display());
     let done = run(&["move", "--from", &from, "--to", &to, "--json"]).await;
@@ -59,9 +59,9 @@ async fn a_store_is_moved_and_the_old_one_says_where_it_went() {
 
 #[tokio::test]
 async fn what_cannot_be_moved_is_reported_with_what_to_do() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let from = filled(folder.path()).await;
-    let other = tempfile::tempdir().unwrap();
+    let other = store_folder();
     let full = filled(other.path()).await;
     let missing = format!("sqlite:{}", folder.path().join("none.db").display());
     for (from, to, word) in [
@@ -85,7 +85,7 @@ async fn what_cannot_be_moved_is_reported_with_what_to_do() {
 
 #[tokio::test]
 async fn a_backup_is_restored_to_a_new_file_only() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = filled(folder.path()).await;
     let copy = folder.path().join("copy.db").display().to_string();
     assert!(run(&["backup", "--store", &store, &copy]).await.status.success());
@@ -105,7 +105,7 @@ async fn a_backup_is_restored_to_a_new_file_only() {
 /// A plan changes nothing, `--yes` does what follows, and what does not follow is left to a person.
 #[tokio::test]
 async fn a_store_is_repaired_as_far_as_it_follows() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = filled(folder.path()).await;
     let path = store.strip_prefix("sqlite:").unwrap().to_owned();
     let spoil = |sql: &str| rusqlite::Connection::open(&path).unwrap().execute(sql, []).unwrap();
@@ -160,7 +160,7 @@ async fn a_database_that_was_put_back_begins_a_new_generation() {
 
 #[tokio::test]
 async fn a_migration_is_shown_before_it_is_done() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let shown = run(&["migrate", "--store", &store, "--dry-run"]).await;
     assert!(said(&shown.stdout).contains("would be done: 0001_foundation"), "{}", said(&shown.stdout));
@@ -176,7 +176,7 @@ async fn a_migration_is_shown_before_it_is_done() {
 /// Reading a store must not create one: an empty backup would pass for a sound store.
 #[tokio::test]
 async fn what_is_no_store_is_refused_by_commands_that_look_and_left_as_it_was() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let (empty, foreign) = (folder.path().join("empty.db"), folder.path().join("app.db"));
     std::fs::write(&empty, b"").unwrap();
     let connection = rusqlite::Connection::open(&foreign).unwrap();

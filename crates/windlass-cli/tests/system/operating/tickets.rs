@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_testkit::{ServerProcess, store_in, terminate, windlass};
+use windlass_testkit::{ServerProcess, store_folder, store_in, terminate, windlass};
 
 /// Makes a key in a folder; gives the path of its file, and its public part.
 async fn key(folder: &Path, name: &str) -> (String, String) {
@@ -36,7 +36,7 @@ async fn look(server: &ServerProcess, id: &Value) -> Value {
 
 #[tokio::test]
 async fn a_replaced_ticket_key_is_trusted_until_its_tickets_are_used() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let ((old, old_public), (new, _)) = (key(folder.path(), "old").await, key(folder.path(), "new").await);
     let server = serve(&store, &["--ticket-key", &old]).await;
@@ -63,7 +63,7 @@ async fn a_replaced_ticket_key_is_trusted_until_its_tickets_are_used() {
 
 #[tokio::test]
 async fn a_ticket_is_good_for_as_long_as_it_is_set() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let (key, _) = key(folder.path(), "key").await;
     let server = serve(&store_in(folder.path()), &["--ticket-key", &key, "--ticket-lifetime", "90s"]).await;
     server.post("/jobs", &json!({"type": "a"})).await;
@@ -78,7 +78,7 @@ async fn a_ticket_is_good_for_as_long_as_it_is_set() {
 
 #[tokio::test]
 async fn a_worker_on_the_store_itself_verifies_tickets_with_the_same_key() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     let store = store_in(folder.path());
     let ((ours, public), (other, _)) = (key(folder.path(), "ours").await, key(folder.path(), "other").await);
     let server = serve(&store, &["--ticket-key", &ours]).await;

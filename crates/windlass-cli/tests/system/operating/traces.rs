@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use windlass_testkit::{PATIENCE, ServerProcess, store_in, terminate, windlass};
+use windlass_testkit::{PATIENCE, ServerProcess, store_folder, store_in, terminate, windlass};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CLIENT_SPAN: &str = "00f067aa0ba902b7";
@@ -88,7 +88,7 @@ async fn work(served: &ServerProcess, collector: &Collector, id: &str) -> String
 
 #[tokio::test]
 async fn a_collector_sees_a_job_from_its_submission_to_its_handler() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let (folder, collector) = (store_folder(), Collector::start().await);
     let store = store_in(folder.path());
     let serve = ["serve", "--listen", "127.0.0.1:0", "--store", &store];
     let served = ServerProcess::start(traced(&serve, &collector)).await;
@@ -127,7 +127,7 @@ async fn a_collector_sees_a_job_from_its_submission_to_its_handler() {
 
 #[tokio::test]
 async fn a_submission_without_a_trace_begins_one_and_an_unwanted_trace_is_not_sent() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let (folder, collector) = (store_folder(), Collector::start().await);
     let store = store_in(folder.path());
     let serve = ["serve", "--listen", "127.0.0.1:0", "--store", &store];
     let served = ServerProcess::start(traced(&serve, &collector)).await;
@@ -148,7 +148,7 @@ async fn a_submission_without_a_trace_begins_one_and_an_unwanted_trace_is_not_se
 
 #[tokio::test]
 async fn a_collector_sees_what_a_worker_does_that_works_on_the_store_itself() {
-    let (folder, collector) = (tempfile::tempdir().unwrap(), Collector::start().await);
+    let (folder, collector) = (store_folder(), Collector::start().await);
     let store = store_in(folder.path());
     let served =
         ServerProcess::start(windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store])).await;
@@ -171,7 +171,7 @@ async fn a_collector_sees_what_a_worker_does_that_works_on_the_store_itself() {
 
 #[tokio::test]
 async fn a_collector_that_is_not_there_holds_nothing_up() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = store_folder();
     // Bound and closed: nothing listens there.
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap());
     let collector = Collector { url, spans: Arc::default() };

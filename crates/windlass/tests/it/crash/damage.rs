@@ -22,7 +22,7 @@ use super::fingerprint::Fingerprint;
 use super::ledger::all_jobs;
 use super::load::{Laborer, Submitter, new_job};
 use super::{address, lend_reserve, open_at};
-use crate::fixture::START;
+use crate::fixture::{START, store_folder};
 
 const SEED: u64 = 0x5EED_0028;
 /// Places in the database; half as many in each kind of log.
@@ -47,7 +47,7 @@ struct Original {
 
 impl Original {
     async fn new(kept: Kept) -> Original {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = store_folder();
         let live = folder.path().join("live");
         fs::create_dir(&live).unwrap();
         // Seeded, so that a place is the same place in every run.

@@ -44,7 +44,8 @@ pub(super) enum DiskEvent {
 /// Compiles the recorder.
 pub(super) fn compile(folder: &Path) -> PathBuf {
     let library = folder.join("recorder.so");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/powerloss/recorder.c");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../windlass/tests/it/crash/powerloss/recorder.c");
     let compiler =
         Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(source).status();
     assert!(compiler.is_ok_and(|status| status.success()), "the recorder needs a C compiler");
