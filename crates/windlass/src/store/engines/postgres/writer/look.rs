@@ -54,8 +54,8 @@ impl Writer {
         let is_claim = tasks.iter().any(|task| task.claims() > 0);
         self.serves_claims |= is_claim;
         let is_wanted = self.serves_claims && (is_claim || tasks.iter().any(|task| task.is_often_idle()));
-        let lacks_any = self.tables.floors.is_unknown()
-            || self.cache.lane_heads.lacks_any(self.tables.counts.as_ref());
+        let lacks_any =
+            self.tables.floors.is_unknown() || self.cache.lane_heads.lacks_any(self.tables.counts.as_ref());
         if !is_wanted || !lacks_any {
             return Ok(());
         }
