@@ -367,7 +367,7 @@ pub const CALL_MAX: Duration = Duration::from_secs(35);
 pub const CALL_MARGIN: Duration = Duration::from_secs(2);
 /// How long a transaction may be idle before the database server ends it: a frozen node must not block the others for
 /// longer. A healthy node is idle for milliseconds.
-pub const TRANSACTION_IDLE_MIN: Duration = Duration::from_millis(200);
+pub const TRANSACTION_IDLE_MIN: Duration = Duration::from_millis(150);
 /// The most that [`TRANSACTION_IDLE_MIN`] grows to on a machine so slow that the server ends its transactions although they
 /// are being worked on: the next attempt must have a chance.
 pub const TRANSACTION_IDLE_MAX: Duration = Duration::from_secs(8);
