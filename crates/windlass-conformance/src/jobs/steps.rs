@@ -211,12 +211,13 @@ async fn notes_of_several_jobs_are_written_or_not_for_each(t: &Fixture) {
     };
     let unknown = JobWrites { job: JobId::from_bytes([7; 16]), ..of(&one, vec![checkpoint("a", "1")]) };
     let all = vec![
-            of(&one, vec![checkpoint("a", "1"), checkpoint("b", "2")]),
-            of(&lost, vec![checkpoint("a", "1")]),
-            of(&two, vec![checkpoint("a", "1"), checkpoint("", "2")]),
-    unknown        of(&two, vec![checkpoint("c", "3")]),
-            of(&one, vec![checkpoint("a", "4")]),
-        ];
+        of(&one, vec![checkpoint("a", "1"), checkpoint("b", "2")]),
+        of(&lost, vec![checkpoint("a", "1")]),
+        of(&two, vec![checkpoint("a", "1"), checkpoint("", "2")]),
+        unknown,
+        of(&two, vec![checkpoint("c", "3")]),
+        of(&one, vec![checkpoint("a", "4")]),
+    ];
     let strangers = t.worker().await;
     let stale = t.store.record_each(&t.me, strangers, all.clone()).await.unwrap();
     assert!(!stale.contains(&JobWritesResult::Saved), "{stale:?}");
