@@ -164,7 +164,7 @@ def test_jobs_that_were_claimed_since_are_not_stopped_by_the_silence_before(
     http.beats.get(timeout=PATIENCE)
     now[0] += 60.0
     running.add(cast(Attempt, later))
-    # Told at every look: at the second one the later job was there.
+    # Stopped at every look: at the second one the later job was there.
     for _ in range(3):
         assert attempt.reasons.get(timeout=PATIENCE) == "unreachable"
     assert later.reasons.empty()
