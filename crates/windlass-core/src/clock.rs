@@ -1,10 +1,12 @@
 //! Time as data: timestamps, and what timers may not do yet after the store was away. Clocks themselves are read by the
 //! `windlass` crate; the rules get a [`Timestamp`] as an argument.
 
+mod duration_text;
 mod grace;
 #[cfg(test)]
 mod tests;
 
+pub use duration_text::DurationText;
 pub use grace::{Grace, Leap, SharedGrace};
 
 use std::fmt;

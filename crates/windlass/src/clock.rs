@@ -13,7 +13,7 @@ pub use manual::{JumpClock, ManualClock, ManualClocks};
 #[cfg(feature = "sqlite")]
 pub(crate) use store_clock::Stamp;
 pub use store_clock::{ClockReport, StoreClock};
-pub(crate) use windlass_core::clock::whole_millis;
+pub(crate) use windlass_core::clock::{DurationText, whole_millis};
 pub use windlass_core::clock::{Grace, Leap, SharedGrace, Timestamp};
 
 use std::future::Future;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
-use windlass_core::clock::Timestamp;
+use windlass_core::clock::{DurationText, Timestamp};
 use windlass_core::error::FieldProblem;
 use windlass_core::limits;
 
@@ -67,9 +67,6 @@ impl From<Duration> for Span {
     }
 }
 
-/// The units, largest first, in milliseconds.
-const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
-
 impl Span {
     /// Parses `1h30m`: numbers with units, the largest first, each at most once.
     fn parse(text: &str) -> Result<Span, String> {
@@ -77,7 +74,7 @@ impl Span {
             let shown: String = text.chars().take(windlass_core::limits::SHOWN_CHARS_MAX).collect();
             format!("`{shown}` is not a duration such as 250ms, 30s, 5m, 1h30m or 7d")
         };
-        let (mut rest, mut units, mut millis) = (text, UNITS.iter(), 0_u64);
+        let (mut rest, mut units, mut millis) = (text, DurationText::units(), 0_u64);
         if rest.is_empty() {
             return Err(wrong());
         }
@@ -92,7 +89,7 @@ impl Span {
             }
             // More digits than fit exceed the limit, which is reported below.
             let number: u64 = number.parse().unwrap_or(u64::MAX);
-            millis = millis.saturating_add(number.saturating_mul(*size));
+            millis = millis.saturating_add(number.saturating_mul(size));
             rest = tail;
         }
         Span::bounded(Duration::from_millis(millis))
@@ -123,19 +120,7 @@ impl std::str::FromStr for Span {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounded up: a wait of half a millisecond must not become zero.
-        let mut rest = u64::try_from(self.0.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        if rest == 0 {
-            return f.write_str("0s");
-        }
-        for (name, size) in UNITS {
-            let count = rest / size;
-            rest %= size;
-            if count > 0 {
-                write!(f, "{count}{name}")?;
-            }
-        }
-        Ok(())
+        fmt::Display::fmt(&DurationText(self.0), f)
     }
 }
 

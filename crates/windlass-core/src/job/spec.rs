@@ -30,7 +30,7 @@ impl Payload {
 
     /// Checks the content type against its limits.
     pub fn check(&self) -> Result<(), Invalid> {
-        check_text("payload.content_type", Some(&self.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
+        check_text("content_type", Some(&self.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
         if self.content_type.chars().any(char::is_control) {
             let problem = FieldProblem::Contradiction("contains a control character".into());
             return Err(Invalid::new("content_type", problem));

@@ -2,7 +2,7 @@
 //! an end.
 
 use super::{Category, Failure, JobEvent, JobRecord, JobState};
-use crate::clock::{Grace, Timestamp};
+use crate::clock::{DurationText, Grace, Timestamp};
 
 /// The first time at which a timer changes this job; engines index it.
 pub fn acts_at(job: &JobRecord) -> Option<Timestamp> {
@@ -90,7 +90,7 @@ pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Opt
                     let is_crash = grace.is_crash_of_lease(started_at, lease.expires_at);
                     return Some(JobEvent::LeaseExpired { random, is_crash });
                 }
-                let message = format!("ran longer than {:?}", job.policy.timeouts.execution);
+                let message = format!("ran longer than {}", DurationText(job.policy.timeouts.execution));
                 return Some(JobEvent::Fail { failure: Failure::new(Category::Timeout, message), random });
             }
         }
@@ -115,6 +115,6 @@ pub fn timer(job: &JobRecord, now: Timestamp, grace: &Grace, random: f64) -> Opt
 }
 
 fn not_started(job: &JobRecord) -> Failure {
-    let within = job.policy.timeouts.start.unwrap_or_default();
-    Failure::resource("start_deadline_exceeded", format!("not started within {within:?} of becoming ready"))
+    let within = DurationText(job.policy.timeouts.start.unwrap_or_default());
+    Failure::resource("start_deadline_exceeded", format!("not started within {within} of becoming ready"))
 }

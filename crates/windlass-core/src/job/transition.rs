@@ -7,7 +7,7 @@ use super::{
     Category, ErrorCause, ErrorRecord, Failure, Fence, JobRecord, JobState, Lease, Need, SuspendMode,
     Suspension, Wait, WorkerId, cut,
 };
-use crate::clock::Timestamp;
+use crate::clock::{DurationText, Timestamp};
 use crate::error::InvalidTransition;
 use crate::limits;
 
@@ -245,7 +245,8 @@ fn expire(next: &mut JobRecord, now: Timestamp) -> TransitionResult {
         return TransitionResult::Refused;
     }
     let attempt = (next.state == JobState::Running).then_some(AttemptOutcome::Expired);
-    let message = format!("not finished within its lifetime of {:?}", next.policy.timeouts.lifetime);
+    let message =
+        format!("not finished within its lifetime of {}", DurationText(next.policy.timeouts.lifetime));
     let failure = Failure::new(Category::Timeout, message).with_code("lifetime_exceeded");
     end(next, JobState::DeadLetter, Some(&failure), now);
     TransitionResult::Changed(attempt)

@@ -109,3 +109,31 @@ async fn a_deleted_schedule_is_listed_and_restored() {
     assert_eq!(t.get_ok("/schedules?deleted=true").await["schedules"], json!([]));
     assert_eq!(t.get_ok("/schedules").await["schedules"].as_array().unwrap().len(), 1);
 }
+
+/// A cursor can be put into an address as it is, and pages follow the order of the list.
+#[tokio::test]
+async fn schedules_and_alerts_are_read_in_pages() {
+    let t = Fixture::new().await;
+    let names = ["a", "a-b", "a.b", "a:b", "a_b", "ab"];
+    for (name, tenant) in names.into_iter().flat_map(|name| [(name, "default"), (name, "default-2")]) {
+        let job = json!({"type": "report", "tenant": tenant});
+        let schedule = json!({"every": "1h", "job": job});
+        let put = t.request("PUT", &format!("/schedules/{name}")).json(&schedule).send().await;
+        assert_eq!(put.status, 200, "{}", put.json());
+        let alert = t.request("PUT", &format!("/alerts/{name}")).json(&json!({"condition": "dead_letters"}));
+        assert_eq!(alert.send().await.status, 200);
+    }
+    for list in ["schedules", "alerts"] {
+        let all = t.get_ok(&format!("/{list}")).await[list].clone();
+        let (mut read, mut path) = (Vec::new(), format!("/{list}?limit=1"));
+        loop {
+            let page = t.get_ok(&path).await;
+            read.extend(page[list].as_array().unwrap().clone());
+            let Some(cursor) = page["next_cursor"].as_str() else { break };
+            assert!(cursor.chars().all(|c| c.is_ascii_alphanumeric() || "-._~!:".contains(c)), "{cursor}");
+            path = format!("/{list}?limit=1&cursor={cursor}");
+        }
+        assert_eq!(json!(read), all);
+        assert!(read.len() >= names.len());
+    }
+}

@@ -237,3 +237,68 @@ async fn payloads_and_results_must_match_the_schemas_of_their_type() {
     assert_eq!(put(json!({"payload_schema": null})).await.status, 200);
     t.submit(json!({"type": "email"})).await;
 }
+
+/// A value without an object of seconds and nanoseconds, at any depth.
+fn has_only_texts_as_durations(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            !fields.contains_key("nanos") && fields.values().all(has_only_texts_as_durations)
+        }
+        Value::Array(items) => items.iter().all(has_only_texts_as_durations),
+        _ => true,
+    }
+}
+
+/// Model: audit-trail. Records show durations and times as every other answer does.
+#[tokio::test]
+async fn records_show_durations_and_times_as_text() {
+    let t = Fixture::new().await;
+    let of_both = json!({"rate": {"count": 5, "per": "1m"}, "retry": {"initial_delay": "1500ms"}, "timeouts": {"lease": "90s"},
+        "retention": {"completed": "3d"}});
+    put(&t, "/types/t", of_both.clone()).await;
+    put(&t, "/queues/q", of_both).await;
+    put(&t, "/queues/q", json!({"aging": "1m30s"})).await;
+    put(&t, "/retention", json!({"completed": "36h"})).await;
+    put(&t, "/schedules/often", json!({"every": "90m", "job": {"type": "t"}})).await;
+    put(&t, "/schedules/nightly", json!({"cron": "0 2 * * *", "job": {"type": "t"}})).await;
+    put(&t, "/schedules/once", json!({"at": "2031-02-03T04:05:06Z", "job": {"type": "t"}})).await;
+    let trail = t.get_ok("/audit").await;
+    let contexts: Vec<&Value> =
+        trail["records"].as_array().unwrap().iter().map(|record| &record["context"]).collect();
+    let [of_type, _, queue, retention, often, nightly, once] = contexts[..] else {
+        panic!("{trail}");
+    };
+    assert!(has_only_texts_as_durations(&trail), "{trail}");
+    for settings in [&of_type["settings"], &queue["settings"]] {
+        assert_eq!(settings["rate"], json!({"count": 5, "per": "1m"}));
+        assert_eq!(settings["retry"]["initial_delay"], "1s500ms");
+        assert_eq!(settings["timeouts"]["lease"], "1m30s");
+        assert_eq!(settings["retention"]["completed"], "3d");
+    }
+    assert_eq!(queue["settings"]["aging"], "1m30s");
+    assert_eq!(
+        (&retention["before"]["completed"], &retention["retention"]["completed"]),
+        (&json!("7d"), &json!("1d12h"))
+    );
+    assert_eq!(often["timing"], json!({"every": "1h30m"}));
+    assert_eq!(nightly["timing"], json!({"cron": {"cron": "0 2 * * *", "timezone": "UTC"}}));
+    assert_eq!(once["timing"], json!({"at": "2031-02-03T04:05:06.000Z"}));
+}
+
+/// Model: explained-waiting, rate-limits. The reason names the limit in the form in which it is set.
+#[tokio::test]
+async fn a_rate_is_explained_in_the_form_in_which_it_is_set() {
+    let t = Fixture::new().await;
+    put(&t, "/queues/default", json!({"rate": {"count": 1, "per": "90s"}})).await;
+    let worker = t.worker().await;
+    t.submit(json!({"type": "a"})).await;
+    let held = t.submit(json!({"type": "a"})).await;
+    t.claim(&worker).await;
+    let reasons = t.get_ok(&format!("/jobs/{held}/explain")).await;
+    let reason = &reasons["reasons"][0];
+    assert_eq!(
+        (&reason["code"], &reason["count"], &reason["per"]),
+        (&json!("rate_limited"), &json!(1), &json!("1m30s"))
+    );
+    assert!(reason["message"].as_str().unwrap().contains("no more than 1 jobs in 1m30s"), "{reason}");
+}

@@ -14,7 +14,7 @@ use tracing::field::Empty;
 use super::WorkerShared;
 use super::heartbeat::silent_grace;
 use super::slots::SlotPool;
-use crate::clock::Stopwatch;
+use crate::clock::{DurationText, Stopwatch};
 use crate::context::{CancelReason, CrashPoint, Cx, HandlerExit};
 use crate::handler::{AnyHandler, HandlerFuture, Snooze, failure_of, find_error};
 use crate::job::{Category, Failure, JobRecord, Strategy, described};
@@ -240,7 +240,7 @@ async fn supervise(shared: &WorkerShared, cx: &Cx, future: &mut HandlerFuture) -
         never = cx.write_stream() => match never {},
         () = tokio::time::sleep(limit) => {
             cx.cancel(CancelReason::TimedOut);
-            let message = format!("ran longer than {limit:?}");
+            let message = format!("ran longer than {}", DurationText(limit));
             Some(Outcome::Failed(Failure::new(Category::Timeout, message)))
         }
         // The store may be back before the lease ends; a fence that is stale refuses this.

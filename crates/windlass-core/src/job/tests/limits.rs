@@ -35,7 +35,7 @@ fn over_a_century(field: &str, min: &str) -> Result<(), Invalid> {
 fn a_text_may_be_as_long_as_its_limit_and_no_longer() {
     type Set = fn(&mut NewJob, String);
     let texts: [(&str, usize, Set); 10] = [
-        ("payload.content_type", 255, |new, text| new.payload = Payload::bytes("", &text)),
+        ("content_type", 255, |new, text| new.payload = Payload::bytes("", &text)),
         ("idempotency_key", 256, |new, text| new.idempotency_key = Some(text)),
         ("unique_key", 256, |new, text| new.unique_key = Some(text)),
         ("concurrency_key", 256, |new, text| new.concurrency_key = Some(text)),

@@ -1,12 +1,11 @@
 //! Why a job is not running, each reason with what ends it: a button, a link or a command, if the visitor may use it.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use windlass::clock::Timestamp;
 use windlass::job::JobRecord;
 use windlass::store::caller::Permission;
 use windlass::store::{Config, PauseScope, Reason};
+use windlass_api::time::Span;
 
 use crate::dashboard::parts::format::{exact, with_moments};
 use crate::dashboard::requests::form::segment;
@@ -148,10 +147,10 @@ fn limit_fields(details: &Value) -> Vec<LimitField> {
     if let Some(limit) = details["limit"].as_u64() {
         fields.push(LimitField { name: "max_running", label: "Max running", value: limit.to_string() });
     }
-    if let (Some(number), Some(per)) = (details["count"].as_u64(), details["per_ms"].as_u64()) {
-        let per = exact(Duration::from_millis(per));
+    let per = details["per"].as_str().and_then(|per| per.parse::<Span>().ok());
+    if let (Some(number), Some(Span(per))) = (details["count"].as_u64(), per) {
         fields.push(LimitField { name: "rate_count", label: "Max starts", value: number.to_string() });
-        fields.push(LimitField { name: "rate_per", label: "within", value: per });
+        fields.push(LimitField { name: "rate_per", label: "within", value: exact(per) });
     }
     fields
 }

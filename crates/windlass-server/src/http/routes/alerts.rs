@@ -46,9 +46,9 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Alerts>, ApiError> {
     let found = app.store().alerts(&caller).await?;
-    // Those about all tenants come first: no name begins with a space.
+    // In the list's order, those about all tenants first: nothing in a name comes before `!`, which is plain in addresses.
     let name =
-        |alert: &&Alert| format!("{} {}", alert.tenant.as_ref().map_or("", Tenant::as_str), alert.name);
+        |alert: &&Alert| format!("{}!{}", alert.tenant.as_ref().map_or("", Tenant::as_str), alert.name);
     let (found, next_cursor) = query.of(&found, name)?;
     let alerts = found.into_iter().map(|alert| encode(alert, app.now())).collect();
     Ok(JsonOk(Alerts { alerts, next_cursor }))

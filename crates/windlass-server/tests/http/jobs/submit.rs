@@ -312,6 +312,8 @@ async fn ambiguous_submissions_are_refused() {
     assert_refused(&refused, 422, "invalid_value", Some("tags"));
     let lines = json!({"type": "a", "payload_base64": "AAAA", "content_type": "text/plain\r\nx: y"});
     assert_refused(&t.post("/jobs", lines).await, 422, "invalid_value", Some("content_type"));
+    let long = json!({"type": "a", "payload_base64": "AAAA", "content_type": "x".repeat(256)});
+    assert_refused(&t.post("/jobs", long).await, 422, "invalid_value", Some("content_type"));
     for url in ["http://example.com/hook", "https://example.com:22/hook"] {
         let refused = t.post("/jobs", json!({"type": "a", "callback_url": url})).await;
         assert_refused(&refused, 422, "invalid_value", Some("callback_url"));

@@ -5,7 +5,7 @@ pub(crate) mod restore;
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::effects::audit::{RecordActor, Subject};
 use super::submit;
@@ -13,6 +13,7 @@ use crate::audit::AuditEvent;
 use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
 use crate::job::{JobRecord, NewJob, ScheduleName, check_text};
 use crate::limits;
+use crate::schedule::ScheduleSpec;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::encode;
 use crate::store::documents::schedules::{NewSchedule, PutSchedule, Schedule};
@@ -185,12 +186,20 @@ pub(crate) fn trigger(
     Ok(job)
 }
 
+/// The timing as a record shows it.
+fn timing(timing: &ScheduleSpec) -> Value {
+    match timing {
+        ScheduleSpec::At(at) => json!({"at": at.to_string()}),
+        ScheduleSpec::Cron { .. } | ScheduleSpec::Every(_) => json!(timing),
+    }
+}
+
 /// Records an event of a schedule.
 pub(super) fn record(tx: &mut WriteTx<'_>, event: AuditEvent, schedule: &Schedule, cause: &RecordActor) {
     let mut context = json!({
         "actor_id": cause.id,
         "schedule": schedule.name,
-        "timing": schedule.timing,
+        "timing": timing(&schedule.timing),
         "type": schedule.job.job_type,
         "next_at": schedule.next_at.map(|at| at.to_string()),
     });

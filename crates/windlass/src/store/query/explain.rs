@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::clock::whole_millis;
+use crate::clock::DurationText;
 use crate::error::StoreError;
 use crate::job::{Bucket, JobRecord, JobState, Lane, Rate, Suspension, Wait, WorkerId};
 use crate::settings::PauseMode;
@@ -395,10 +395,9 @@ fn rate_reasons(tx: &mut ReadTx<'_>, config: &Config, job: &JobRecord) -> Result
     let mut found = Vec::new();
     let mut note = |what: String, rate: Rate, bucket: Bucket| {
         let until = bucket.next_at();
-        let message =
-            format!("{what} starts no more than {} jobs in {:?}: not before {until}", rate.count, rate.per);
-        let details = json!({"scope": what, "count": rate.count, "per_ms": whole_millis(rate.per),
-            "until": until.to_string()});
+        let per = DurationText(rate.per).to_string();
+        let message = format!("{what} starts no more than {} jobs in {per}: not before {until}", rate.count);
+        let details = json!({"scope": what, "count": rate.count, "per": per, "until": until.to_string()});
         found.push(reason("rate_limited", message, details));
     };
     for (part, rate) in config.rates(&job.lane) {

@@ -1,9 +1,12 @@
 //! Audit records of changes. Decides, for all commands, which audit event a transition is and what its context
 //! contains.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use crate::audit::{AuditEvent, Record};
+use crate::clock::DurationText;
 use crate::error::StoreError;
 use crate::job::{
     JobEvent, JobRecord, JobState, JobType, QueueName, SuspendMode, Suspension, Tenant, TraceId, WorkerId,
@@ -231,11 +234,34 @@ impl WriteTx<'_> {
             queue,
             job_type,
             trace_id,
-            context: context.to_string(),
+            context: with_durations_as_text(context, DURATION_DEPTH_MAX).to_string(),
         };
         self.announce(None);
         self.record(record, true);
     }
+}
+
+/// How deep in a context durations are: `settings.retry.initial_delay`.
+const DURATION_DEPTH_MAX: usize = 3;
+
+/// The value with durations as texts such as `1h30m`, as in all answers: settings are stored with seconds and nanoseconds.
+fn with_durations_as_text(value: &Value, depth: usize) -> Value {
+    let Value::Object(fields) = value else {
+        return value.clone();
+    };
+    if let (2, Some(secs), Some(nanos)) = (
+        fields.len(),
+        fields.get("secs").and_then(Value::as_u64),
+        fields.get("nanos").and_then(Value::as_u64).and_then(|nanos| u32::try_from(nanos).ok()),
+    ) {
+        let duration = Duration::from_secs(secs).saturating_add(Duration::from_nanos(nanos.into()));
+        return json!(DurationText(duration).to_string());
+    }
+    if depth == 0 {
+        return value.clone();
+    }
+    let shown = |(name, value): (&String, &Value)| (name.clone(), with_durations_as_text(value, depth - 1));
+    fields.iter().map(shown).collect()
 }
 
 /// Adds the worker's API key to the context. A key id needs no escaping.
