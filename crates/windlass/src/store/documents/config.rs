@@ -391,7 +391,8 @@ impl Config {
         found
     }
 
-    /// The policy and priority of a new job: its own settings, then its type's, its queue's, and the defaults.
+    /// The policy of a new job, from its own settings, then its type's, its queue's, and the defaults; and the priority of
+    /// jobs that name none.
     pub fn resolve(&self, new: &NewJob, lane: &Lane, defaults: &Policy) -> (Policy, Priority) {
         let kind = self.types.get(&lane.job_type);
         let queues: Vec<&QueueSettings> = self.queue_settings(lane).collect();
@@ -408,9 +409,8 @@ impl Config {
             .or_else(|| kind.and_then(|kind| kind.retry.clone()))
             .or_else(|| queues.iter().find_map(|settings| settings.retry.clone()))
             .unwrap_or_else(|| defaults.retry.clone());
-        let priority = new
-            .priority
-            .or_else(|| kind.and_then(|kind| kind.priority))
+        let priority = kind
+            .and_then(|kind| kind.priority)
             .or_else(|| queues.iter().find_map(|settings| settings.priority))
             .unwrap_or_default();
         let mut timeouts = new.timeouts_over(timeouts);

@@ -245,11 +245,10 @@ impl Policies {
             && new.start_timeout.is_none();
         if !is_plain {
             let (policy, priority) = config.resolve(new, lane, defaults);
-            return (Arc::new(policy), priority);
+            return (Arc::new(policy), new.priority.unwrap_or(priority));
         }
         let (policy, priority) = self.plain.entry(lane.clone()).or_insert_with(|| {
-            let (policy, priority) =
-                config.resolve(&NewJob { priority: None, ..new.clone() }, lane, defaults);
+            let (policy, priority) = config.resolve(new, lane, defaults);
             (Arc::new(policy), priority)
         });
         (policy.clone(), new.priority.unwrap_or(*priority))

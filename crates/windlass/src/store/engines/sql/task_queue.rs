@@ -74,6 +74,8 @@ struct Lines<T> {
     is_turn: bool,
     /// The error for new tasks once the queue is closed.
     refusal: Option<StoreError>,
+    /// So many tasks must wait before a thread that gathers them is woken.
+    wanted: usize,
 }
 
 impl<T> Lines<T> {
@@ -104,7 +106,8 @@ impl<T: WaitingTask> TaskQueue<T> {
     /// A queue with a capacity of `waiting_max` in each line, so that bulk work cannot crowd out heartbeats.
     pub(crate) fn new(waiting_max: usize) -> TaskQueue<T> {
         let (urgent, normal) = (VecDeque::new(), VecDeque::new());
-        let lines = Lines { urgent, normal, turns: RoundRobin::default(), is_turn: false, refusal: None };
+        let turns = RoundRobin::default();
+        let lines = Lines { urgent, normal, turns, is_turn: false, refusal: None, wanted: 0 };
         TaskQueue {
             lines: Mutex::new(lines),
             arrived: Condvar::new(),
@@ -148,8 +151,11 @@ impl<T: WaitingTask> TaskQueue<T> {
         } else {
             lines.normal.push_back(item);
         }
+        let is_wanted = lines.len() >= lines.wanted;
         drop(lines);
-        self.arrived.notify_one();
+        if is_wanted {
+            self.arrived.notify_one();
+        }
         #[cfg(feature = "postgres")]
         self.arrival.notify_one();
         if is_urgent {
@@ -203,18 +209,27 @@ impl<T: WaitingTask> TaskQueue<T> {
         self.lines().len()
     }
 
-    /// Waits for more tasks as long as `pause` of their number wants to, or until the queue is closed. For a queue with
-    /// one thread that waits at a time. `pause` is asked again after each arrival, and after a [`nudge`](TaskQueue::nudge).
+    /// Waits for tasks, and then for more as long as `pause` of their number wants to; false once the queue is closed and
+    /// empty. For a queue with one thread that waits at a time. `pause` also says how many are enough; it is asked again once
+    /// they are there, and after a [`nudge`](TaskQueue::nudge). Who waits is not woken for each of them.
     #[cfg(feature = "postgres")]
-    pub(crate) fn gather(&self, pause: impl Fn(usize) -> Duration) {
+    pub(crate) fn gather(&self, pause: impl Fn(usize) -> Option<(Duration, usize)>) -> bool {
         let mut lines = self.lines();
         while lines.refusal.is_none() {
-            let most = pause(lines.len());
-            if most.is_zero() {
-                return;
+            let pause = pause(lines.len());
+            if pause.is_none() && !lines.is_empty() {
+                return true;
             }
-            lines = self.arrived.wait_timeout(lines, most).unwrap_or_else(PoisonError::into_inner).0;
+            lines.wanted = pause.map_or(1, |(_, enough)| enough);
+            lines = match pause {
+                None => self.arrived.wait(lines).unwrap_or_else(PoisonError::into_inner),
+                Some((most, _)) => {
+                    self.arrived.wait_timeout(lines, most).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            lines.wanted = 0;
         }
+        !lines.is_empty()
     }
 
     /// Has a thread that gathers tasks ask again how long to wait.
@@ -313,6 +328,29 @@ mod tests {
         inbox.put(For("ada", 0), true).unwrap();
         let left = inbox.stop(&StoreError::Full).len();
         assert_eq!(left, limits::READS_WAITING_PER_KEY_MAX + 998 + 2);
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn who_gathers_is_woken_once_enough_wait_and_not_for_each() {
+        let (queue, asked) = (TaskQueue::<usize>::new(16), Mutex::new(Vec::new()));
+        let pause = |waiting: usize| {
+            asked.lock().unwrap().push(waiting);
+            (waiting < 3).then_some((Duration::from_secs(3600), 3))
+        };
+        std::thread::scope(|scope| {
+            let gathering = scope.spawn(|| queue.gather(pause));
+            while queue.lines().wanted != 3 {
+                std::thread::yield_now();
+            }
+            (0..3).for_each(|item| queue.put(item, false).unwrap());
+            assert!(gathering.join().unwrap());
+        });
+        assert_eq!(*asked.lock().unwrap(), [0, 3]);
+        queue.close();
+        assert!(queue.gather(|_| None), "what waits is still done");
+        queue.take(3);
+        assert!(!queue.gather(|_| None));
     }
 
     fn inbox(urgent: &[usize], normal: &[usize]) -> TaskQueue<usize> {

@@ -45,20 +45,21 @@ struct State {
 }
 
 impl State {
-    /// How long to wait for more while so many wait; nothing if they are to be appended now.
-    fn pause(&self, waiting: usize) -> Duration {
-        if waiting >= limits::APPENDS_GATHERED_MAX {
-            return Duration::ZERO;
-        }
-        // The appender that asks has none, so that there is one at most.
-        if let Some((appended, since)) = self.on_its_way.iter().flatten().next() {
+    /// How long to wait for more while so many wait, and how many are enough; nothing if they are to be appended now.
+    fn pause(&self, waiting: usize) -> Option<(Duration, usize)> {
+        // The appender that asks has none on its way, so that there is one at most.
+        let (enough, most, since) = if let Some((appended, since)) = self.on_its_way.iter().flatten().next() {
             // A smaller group must not keep a larger one waiting, and no submission waits for a slow append.
             let most = limits::APPENDS_OVERLAP_AFTER.max(2 * self.last).min(limits::APPENDS_OVERLAP_MAX);
-            return if waiting > *appended { Duration::ZERO } else { most.saturating_sub(since.elapsed()) };
-        }
-        let Some((count, since)) = self.hoped_for else { return Duration::ZERO };
-        let most = limits::APPENDS_GATHERED_FOR.min(self.last / limits::APPENDS_GATHERED_SHARE);
-        if waiting >= count { Duration::ZERO } else { most.saturating_sub(since.elapsed()) }
+            (appended + 1, most, since)
+        } else {
+            let (count, since) = self.hoped_for.as_ref()?;
+            let most = limits::APPENDS_GATHERED_FOR.min(self.last / limits::APPENDS_GATHERED_SHARE);
+            (*count, most, since)
+        };
+        let enough = enough.min(limits::APPENDS_GATHERED_MAX);
+        let left = most.saturating_sub(since.elapsed());
+        (waiting < enough && !left.is_zero()).then_some((left, enough))
     }
 }
 
@@ -71,10 +72,9 @@ impl Gathering {
         queue: &TaskQueue<T>,
     ) -> Option<Vec<T>> {
         let _lead = self.lead();
-        if !queue.wait() {
+        if !queue.gather(|waiting| self.state().pause(waiting)) {
             return None;
         }
-        queue.gather(|waiting| self.state().pause(waiting));
         let group = queue.take(limits::APPENDS_PER_GROUP_MAX);
         let mut state = self.state();
         state.hoped_for = None;
@@ -138,35 +138,42 @@ mod tests {
         State { last: took, hoped_for: Some((answered, Stopwatch::start())), ..State::default() }
     }
 
+    /// How long a group waits, and for how many.
+    fn pause(state: &State, waiting: usize) -> (Duration, usize) {
+        state.pause(waiting).unwrap_or_default()
+    }
+
     #[test]
     fn a_lone_caller_is_never_kept_waiting() {
-        assert_eq!(State::default().pause(1), Duration::ZERO, "the first of all");
-        assert_eq!(ended(1, LONG).pause(1), Duration::ZERO);
+        assert_eq!(State::default().pause(1), None, "the first of all");
+        assert_eq!(ended(1, LONG).pause(1), None);
     }
 
     #[test]
     fn who_was_answered_together_is_waited_for_but_not_for_long() {
         let after = ended(4, LONG);
-        assert!(after.pause(3) > Duration::ZERO && after.pause(3) <= limits::APPENDS_GATHERED_FOR);
-        assert_eq!(after.pause(4), Duration::ZERO, "all are there");
+        let (most, enough) = pause(&after, 3);
+        assert!(most > Duration::ZERO && most <= limits::APPENDS_GATHERED_FOR && enough == 4);
+        assert_eq!(after.pause(4), None, "all are there");
         let quick = ended(4, Duration::from_micros(100));
-        assert!(quick.pause(1) <= Duration::from_micros(10), "a tenth of what an append takes");
+        assert!(pause(&quick, 1).0 <= Duration::from_micros(10), "a tenth of what an append takes");
         let many = ended(limits::APPENDS_PER_GROUP_MAX, LONG);
-        assert_eq!(many.pause(limits::APPENDS_GATHERED_MAX), Duration::ZERO, "two appends of many overlap");
+        assert_eq!(many.pause(limits::APPENDS_GATHERED_MAX), None, "two appends of many overlap");
+        assert_eq!(pause(&many, 1).1, limits::APPENDS_GATHERED_MAX);
     }
 
     #[test]
     fn beside_an_append_on_its_way_only_a_larger_group_or_a_late_one_goes() {
         let on_its_way =
             |last| State { on_its_way: [None, Some((2, Stopwatch::start()))], last, ..State::default() };
-        assert_eq!(on_its_way(LONG).pause(3), Duration::ZERO);
-        assert_eq!(on_its_way(LONG).pause(limits::APPENDS_GATHERED_MAX), Duration::ZERO);
-        let after = on_its_way(LONG).pause(2);
+        assert_eq!(on_its_way(LONG).pause(3), None);
+        assert_eq!(on_its_way(LONG).pause(limits::APPENDS_GATHERED_MAX), None);
+        let (after, enough) = pause(&on_its_way(LONG), 2);
         assert!(
-            !after.is_zero() && after <= limits::APPENDS_OVERLAP_MAX,
+            !after.is_zero() && after <= limits::APPENDS_OVERLAP_MAX && enough == 3,
             "nor does one after another that took long: {after:?}"
         );
-        let after = on_its_way(Duration::ZERO).pause(2);
+        let (after, _) = pause(&on_its_way(Duration::ZERO), 2);
         assert!(after <= limits::APPENDS_OVERLAP_AFTER, "one that takes long delays no other: {after:?}");
     }
 
