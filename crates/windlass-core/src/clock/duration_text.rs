@@ -12,7 +12,6 @@ const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_0
 
 impl DurationText {
     /// The units, largest first, with their lengths in milliseconds.
-    #[must_use]
     pub fn units() -> impl Iterator<Item = (&'static str, u64)> {
         UNITS.into_iter()
     }
