@@ -31,7 +31,7 @@ pub const APPENDED_AHEAD_MAX: usize = 2_048;
 pub const APPENDS_READ_MAX: i64 = 500;
 /// How long an appender does without a connection after it could not connect; the writer takes its work meanwhile.
 pub const APPENDER_PAUSE: Duration = Duration::from_secs(1);
-/// How often an appender reads again which lanes there are because a submission names another.
+/// How often an appender reads settings and lanes again because a submission names another lane, or cannot be appended.
 pub const APPENDER_LOOKS_AFTER: Duration = Duration::from_millis(100);
 /// SQL submissions in the inbox that one commit turns into jobs, so that claims never wait long for it.
 pub const INBOX_ENTRIES_PER_COMMIT: usize = 500;

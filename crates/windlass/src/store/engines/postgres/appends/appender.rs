@@ -161,10 +161,9 @@ impl Appender {
             self.refresh()?;
         }
         let ran = self.run(tasks).or_else(|refusal| {
-            if !refusal.is_lane_unknown || !self.may_know_more() {
-                return Err(refusal);
-            }
-            self.run_again(tasks)
+            let may_differ_now =
+                if refusal.is_lane_unknown { self.may_know_more() } else { self.is_look_old() };
+            if may_differ_now { self.run_again(tasks) } else { Err(refusal) }
         });
         if let Some(appended) = self.store(ran)? {
             return Ok(appended);
@@ -265,7 +264,12 @@ impl Appender {
 
     /// Whether lanes may have been added since they were read, by this node or, some time later, by another.
     fn may_know_more(&self) -> bool {
-        self.seen_commits != self.backlog.commits() || self.looked.elapsed() >= limits::APPENDER_LOOKS_AFTER
+        self.seen_commits != self.backlog.commits() || self.is_look_old()
+    }
+
+    /// Whether settings because of which nothing can be appended may have changed since they were read.
+    fn is_look_old(&self) -> bool {
+        self.looked.elapsed() >= limits::APPENDER_LOOKS_AFTER
     }
 
     /// Reads what submissions are decided with.
