@@ -129,6 +129,9 @@ impl PostgresEngine {
     }
 }
 
+/// Attempts to open a store that give the lock back as soon as every transaction does.
+const OPEN_ATTEMPTS_IN_HASTE: u32 = 2;
+
 fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
     let mut link = connection::Connection::connect(address)?;
     migrate::migrate(&mut link, address)?;
@@ -142,7 +145,8 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
             // As for every transaction: a node that is frozen while it is opened gives the lock back soon.
             Err(error) if is_lost && attempt < limits::OPEN_ATTEMPTS => {
                 tracing::info!(%error, "connecting again to open the store");
-                idle.lost();
+                // The delay may be on the way, which this thread cannot tell: later attempts have more time in any case.
+                if attempt > OPEN_ATTEMPTS_IN_HASTE { idle.lost_after(None) } else { idle.lost() }
                 tables.relink(connection::Connection::connect(address)?);
             }
             looked => {

@@ -72,7 +72,7 @@ impl LaneHeads {
 /// Reads the counts and where all lanes begin, on a snapshot: the claims of the next commit then read no more than what
 /// has changed since.
 pub(in crate::store) fn look_ahead(db: &mut dyn Write, cache: &mut ConnectionCache) -> EngineResult<()> {
-    cache.refresh(db);
+    cache.refresh_ahead(db);
     let counts = db.counts()?;
     if !cache.lane_heads.lacks_any(Some(counts)) {
         return Ok(());

@@ -134,6 +134,8 @@ impl Tables {
             meta,
             generation,
             forgotten_to,
+            // Nothing is known of other nodes.
+            is_shared: true,
             appends: AppendState::behind(self.appends.gate),
             durability,
             ..Tables::new(link, self.access.of_next_transaction())
