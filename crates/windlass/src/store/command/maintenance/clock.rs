@@ -13,7 +13,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
-use crate::store::move_store::mark::Mark;
+use crate::store::move_store::marker::MoveMarker;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The key of the only document of its kind.
@@ -72,7 +72,7 @@ impl WriteTx<'_> {
 
     /// Whether a move copies this store: it must not change what it has copied.
     fn is_being_moved(&mut self) -> EngineResult<bool> {
-        Ok(self.env.is_moving && Mark::read(self.db()?)?.is_some_and(|mark| mark.is_shut()))
+        Ok(self.env.is_moving && MoveMarker::read(self.db()?)?.is_some_and(|mark| mark.is_shut()))
     }
 
     /// Records that the store is served from now on: no worker could report to it while it was being moved.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-mod look;
+mod read_ahead;
 
 use super::appends::backlog::Backlog;
 use super::connection::Connection;
@@ -401,13 +401,13 @@ impl Writer {
         {
             return Ok(idle);
         }
-        self.look_ahead(tasks)?;
+        self.read_ahead(tasks)?;
         let known = self.tables.lanes_known();
         let (mut now, mut asked) = self.begin_turn(tasks, arriving)?;
         if self.has_lost_lanes(known, tasks) {
             // The lock is given back: nobody waits while they are read.
             self.tables.rollback();
-            self.look_ahead(tasks)?;
+            self.read_ahead(tasks)?;
             (now, asked) = self.begin_turn(tasks, arriving)?;
         }
         if std::mem::take(&mut self.has_unknown) {
