@@ -1,7 +1,7 @@
 //! Alerts in the API.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use windlass_core::alert::{AlertCondition, AlertFormat, AlertRule, AlertStatus};
 use windlass_core::error::Invalid;
 use windlass_core::job::{AlertName, JobId, JobType, QueueName, Tenant};
@@ -10,7 +10,6 @@ use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::invalid;
-use crate::json::{ChangeFlag, two_parts};
 use crate::text::Text;
 use crate::time::{Moment, Span};
 
@@ -131,24 +130,6 @@ pub struct Alerts {
     pub alerts: Vec<AlertView>,
     /// Cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
-}
-
-/// An alert after an action.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(extend("x-variant-of" = "Alert"))]
-pub struct ActedAlert {
-    /// The alert.
-    #[serde(flatten)]
-    pub alert: AlertView,
-    /// Whether the action changed anything; only in the response to an action.
-    pub changed: bool,
-}
-
-impl<'de> Deserialize<'de> for ActedAlert {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedAlert, D::Error> {
-        let (alert, ChangeFlag { changed }) = two_parts(deserializer)?;
-        Ok(ActedAlert { alert, changed })
-    }
 }
 
 /// A pause of an alert.

@@ -66,7 +66,7 @@ pub struct Retention {
 
 impl Retention {
     /// The retention of jobs that ended in this state, if set.
-    pub fn of(&self, state: JobState) -> Option<Duration> {
+    pub fn get(&self, state: JobState) -> Option<Duration> {
         match state {
             JobState::Completed => self.completed,
             JobState::Failed => self.failed,
@@ -98,7 +98,7 @@ impl Retention {
     /// [`Invalid`] names the field that is too long.
     pub fn check(&self) -> Result<(), Invalid> {
         for state in JobState::FINAL {
-            if let Some(time) = self.of(state).filter(|time| *time > limits::DURATION_MAX) {
+            if let Some(time) = self.get(state).filter(|time| *time > limits::DURATION_MAX) {
                 let (value, min) = (format!("{time:?}"), "0s".into());
                 let problem = FieldProblem::OutOfRange { value, min, max: "100 years".into() };
                 return Err(Invalid::new(format!("retention.{state}"), problem));

@@ -148,7 +148,7 @@ impl Cx {
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
         let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
-        let order = Order::new(SavedHistory::of(checkpoints));
+        let order = Order::new(SavedHistory::new(checkpoints));
         Cx(Arc::new(Shared {
             client,
             states,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use windlass_core::error::Invalid;
 use windlass_core::job::{JobAction, JobId, Payload, SuspendMode, WorkerVersion};
@@ -12,7 +12,7 @@ use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::filter::JobFilter;
-use crate::json::Json;
+use crate::json::{Json, two_parts};
 use crate::priority::PriorityInput;
 use crate::tags::Tags;
 use crate::text::Text;
@@ -262,5 +262,33 @@ mod tests {
             serde_json::to_string(&bulk).unwrap(),
             r#"{"action":"cancel","filter":{},"dry_run":false}"#
         );
+    }
+}
+
+/// An object after an action.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "{T}ActionResponse", transform = mark_as_variant::<T>)]
+pub struct ActionResponse<T> {
+    /// The object.
+    #[serde(flatten)]
+    pub object: T,
+    /// Whether the action changed anything; only in the response to an action.
+    pub changed: bool,
+}
+
+/// Names the schema that the OpenAPI document merges this one into.
+fn mark_as_variant<T: JsonSchema>(schema: &mut Schema) {
+    schema.insert("x-variant-of".into(), T::schema_name().into());
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for ActionResponse<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActionResponse<T>, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct ChangeFlag {
+            changed: bool,
+        }
+        let (object, ChangeFlag { changed }) = two_parts(deserializer)?;
+        Ok(ActionResponse { object, changed })
     }
 }

@@ -1,108 +1,22 @@
-//! Submitted data: [`NewJob`] as input, [`Spec`] and [`JobMetadata`] as stored. No rule of the state machine reads
-//! them; they are validated against their limits once, here.
+//! Submitted data: [`NewJob`] as input, [`Spec`], [`JobMetadata`] and rare options in [`RareFields`] as stored. Submitted
+//! values are validated against their limits once, here.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerVersion};
+use super::{
+    ErrorRecord, JobId, JobType, Payload, Priority, Progress, QueueName, RetryPolicy, StreamTotals,
+    Suspension, Tenant, Timeouts, Wait, WorkerVersion,
+};
 use crate::clock::Timestamp;
 use crate::error::{FieldProblem, Invalid};
+use crate::key::KeyId;
 use crate::limits;
+use crate::skip_none;
+use crate::ticket::Ticket;
 use crate::webhook_url::TargetPolicy;
-
-/// Bytes with a content type; stored and returned byte for byte, never interpreted.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "StoredPayload", into = "StoredPayload")]
-pub struct Payload {
-    /// The bytes.
-    pub bytes: Arc<[u8]>,
-    /// The content type, such as `application/json`.
-    pub content_type: Arc<str>,
-}
-
-impl Payload {
-    /// The content type of JSON.
-    pub const JSON: &'static str = "application/json";
-
-    /// Checks the content type against its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
-        check_text("content_type", Some(&self.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
-        if self.content_type.chars().any(char::is_control) {
-            let problem = FieldProblem::Contradiction("contains a control character".into());
-            return Err(Invalid::new("content_type", problem));
-        }
-        Ok(())
-    }
-
-    /// JSON text, stored unchanged.
-    pub fn json(text: impl AsRef<[u8]>) -> Payload {
-        Payload { bytes: Arc::from(text.as_ref()), content_type: Arc::from(Payload::JSON) }
-    }
-
-    /// Bytes with a content type.
-    pub fn bytes(bytes: impl AsRef<[u8]>, content_type: &str) -> Payload {
-        Payload { bytes: Arc::from(bytes.as_ref()), content_type: Arc::from(content_type) }
-    }
-
-    /// The SHA-256 of the content type, a zero byte and the bytes. `submit` in SQL computes the same.
-    pub fn digest(&self) -> PayloadDigest {
-        let mut sha = Sha256::new();
-        sha.update(self.content_type.as_bytes());
-        sha.update([0]);
-        sha.update(&self.bytes);
-        PayloadDigest(sha.finalize().into())
-    }
-}
-
-/// A digest to compare payloads when one of them is no longer stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PayloadDigest(pub [u8; 32]);
-
-/// A payload within a stored document: as text if possible, so that people can read it.
-#[derive(Serialize, Deserialize)]
-struct StoredPayload {
-    content_type: Arc<str>,
-    content: StoredBytes,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum StoredBytes {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl From<Payload> for StoredPayload {
-    fn from(payload: Payload) -> StoredPayload {
-        let content = match std::str::from_utf8(&payload.bytes) {
-            Ok(text) => StoredBytes::Text(text.to_owned()),
-            Err(_) => StoredBytes::Bytes(payload.bytes.to_vec()),
-        };
-        StoredPayload { content_type: payload.content_type, content }
-    }
-}
-
-impl From<StoredPayload> for Payload {
-    fn from(stored: StoredPayload) -> Payload {
-        let bytes = match stored.content {
-            StoredBytes::Text(text) => Arc::from(text.into_bytes()),
-            StoredBytes::Bytes(bytes) => Arc::from(bytes),
-        };
-        Payload { bytes, content_type: stored.content_type }
-    }
-}
-
-/// Prints the size only: a payload is never logged.
-impl std::fmt::Debug for Payload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Payload({} bytes of {})", self.bytes.len(), self.content_type)
-    }
-}
 
 /// Data that a client may change until the job is final.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -243,6 +157,64 @@ pub struct NewJob {
     pub baggage: Option<String>,
 }
 
+/// Fields that few jobs have, stored outside the hot record. Beside [`NewJob`], whose rare options it stores.
+#[skip_none]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RareFields {
+    /// Created on hold: stays `created` until it is submitted, also across a suspension.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_held: bool,
+    /// What it is parked on.
+    pub wait: Option<Wait>,
+    /// The active suspension.
+    pub suspension: Option<Suspension>,
+    /// A graceful suspension that takes effect when the running attempt ends.
+    pub suspend_requested: Option<Suspension>,
+    /// The latest error; cleared on success.
+    pub error: Option<ErrorRecord>,
+    /// Proof that the job is the one that was submitted, where tickets are required.
+    pub ticket: Option<Box<Ticket>>,
+    /// The API key that submitted it, if any.
+    pub owner_key: Option<KeyId>,
+    /// Its progress.
+    pub progress: Option<Progress>,
+    /// The final job that this one retries.
+    pub retry_of: Option<JobId>,
+    /// The latest job that retries this one.
+    pub superseded_by: Option<JobId>,
+    /// When it was last suspended.
+    pub suspended_at: Option<Timestamp>,
+    /// Who suspended it last.
+    pub suspended_by: Option<String>,
+    /// When it was last resumed.
+    pub resumed_at: Option<Timestamp>,
+    /// When its priority was last changed.
+    pub priority_updated_at: Option<Timestamp>,
+    /// Number of log lines ever written; also the number of the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub log_lines: u64,
+    /// Number of signals ever received; also the number of the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub signals: u64,
+    /// Number of saved checkpoints.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub checkpoints: u64,
+    /// Total bytes of checkpoint values.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub checkpoint_bytes: u64,
+    /// Number of child groups; also the number of the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub groups: u64,
+    /// What its attempts have streamed, if anything.
+    pub stream: Option<StreamTotals>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl NewJob {
     /// A job of this type with this payload and default options.
     pub fn new(job_type: JobType, payload: Payload) -> NewJob {
@@ -292,6 +264,11 @@ impl NewJob {
             after,
             after_any,
         }
+    }
+
+    /// The options that few submissions set, as stored; `None` if it sets none of them.
+    pub fn rare_fields(&self) -> Option<RareFields> {
+        self.hold.then(|| RareFields { is_held: self.hold, ..RareFields::default() })
     }
 
     /// Checks every value against its limits, except for the payload's size.

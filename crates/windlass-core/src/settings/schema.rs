@@ -142,7 +142,7 @@ fn too_much(problem: TooMuch, left: SchemaSteps) -> String {
 
 impl CompiledSchema {
     fn new(json: &Value) -> Result<CompiledSchema, String> {
-        let graph = Graph::of(json)?;
+        let graph = Graph::from_schema(json)?;
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
         compiler.use_loader(Box::new(NoExternalSchemas));
         let opposite = json!({"not": {"$ref": ADDRESS}});

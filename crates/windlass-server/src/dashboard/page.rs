@@ -68,7 +68,7 @@ pub(super) struct PauseView {
 }
 
 impl PauseView {
-    pub(super) fn of(hold: &PauseRecord, now: Timestamp) -> PauseView {
+    pub(super) fn new(hold: &PauseRecord, now: Timestamp) -> PauseView {
         let of_tenant = |tenant: &Option<_>| {
             tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"))
         };
@@ -92,7 +92,7 @@ impl PauseView {
 impl PauseView {
     /// Like `of`, with the name of a worker in place of its id.
     pub(super) fn among(config: &Config, hold: &PauseRecord, now: Timestamp) -> PauseView {
-        let view = PauseView::of(hold, now);
+        let view = PauseView::new(hold, now);
         match &hold.scope {
             PauseScope::Worker(worker) => {
                 PauseView { what: format!("worker {}", worker_name(config, &worker.to_string())), ..view }
@@ -144,7 +144,7 @@ impl Layout {
     }
 
     /// The layout of a page in this section.
-    pub(super) fn of(
+    pub(super) fn new(
         board: &Dashboard,
         visitor: &Visitor,
         config: &Config,
@@ -155,7 +155,7 @@ impl Layout {
         let gate = config.pauses.get(&PauseScope::Gate).filter(|hold| hold.is_active(now));
         Layout {
             live: format!("/live?seen={}", visitor.seen),
-            gate: gate.map(|hold| PauseView::of(hold, now)),
+            gate: gate.map(|hold| PauseView::new(hold, now)),
             ..Layout::bare(visitor, section, title)
         }
     }

@@ -187,7 +187,7 @@ impl JobHandle {
     }
 
     /// Cancels the job with a reason, stored in the job's error and the audit trail.
-    pub async fn cancel_because(&self, reason: &str) -> Result<ActionResult, ActError> {
+    pub async fn cancel_with_reason(&self, reason: &str) -> Result<ActionResult, ActError> {
         self.act(ActionRequest::Cancel { reason: Some(reason.to_owned()) }).await
     }
 
@@ -267,7 +267,7 @@ impl<J: Job> Handle<J> {
     }
 
     /// A handle for a job id. Whether the job has this type is checked when its result is read.
-    pub(crate) fn of(job: JobHandle) -> Handle<J> {
+    pub(crate) fn from_job(job: JobHandle) -> Handle<J> {
         Handle { job, is_duplicate: false, payload_differs: false, is_deleted: false, kind: PhantomData }
     }
 

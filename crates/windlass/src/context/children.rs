@@ -112,7 +112,7 @@ impl Cx {
     ) -> Result<Children<T>, anyhow::Error> {
         let mut call = self.call(&format!("children:{name}")).await?;
         let key = call.key().to_owned();
-        let shape = GroupShape::of(strategy, &jobs);
+        let shape = GroupShape::new(strategy, &jobs);
         if let Some(saved) = self.saved_by(&call) {
             if name.is_empty() && self.is_strict() {
                 check_shape(&key, &shape, &saved)?;

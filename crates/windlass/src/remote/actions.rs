@@ -1,12 +1,12 @@
 //! Actions on jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
 
 use windlass_api::actions::{
-    BulkAnswer, BulkBody, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody,
-    SuspendBody,
+    ActionResponse, BulkAnswer, BulkBody, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody,
+    SignalBody, SuspendBody,
 };
 use windlass_api::expires::Expiry;
 use windlass_api::filter::JobFilter;
-use windlass_api::job::{ActedJob, Job, SubmittedJob, SubmittedJobs};
+use windlass_api::job::{Job, SubmittedJob, SubmittedJobs};
 use windlass_api::json::Json;
 use windlass_api::priority::PriorityInput;
 use windlass_api::submission::{Batch, Submission};
@@ -82,9 +82,9 @@ impl Remote {
         let has_strict_form = matches!(act, ActionRequest::Suspend(_) | ActionRequest::Resume { .. });
         let call = to_call(id, act).if_match(entity_tags(&options.if_match));
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
-        let shown: ActedJob =
+        let shown: ActionResponse<Job> =
             self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
-        Ok(ActionReport { job: shown.job.into(), is_changed: shown.changed })
+        Ok(ActionReport { job: shown.object.into(), is_changed: shown.changed })
     }
 
     pub(crate) async fn redrive_if(

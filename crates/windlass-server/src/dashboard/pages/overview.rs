@@ -95,7 +95,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         alerts: &alerts,
     };
     let numbers = StatCards { stats: &stats, config, failed: unresolved, dead, retries, now };
-    let failures = OpenFailures::of(
+    let failures = OpenFailures::new(
         failed.iter().map(|snapshot| &snapshot.job),
         failed.len() == limits::FAILURES_SAMPLED,
     );
@@ -109,9 +109,9 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
             failures: together_shown(unresolved, dead),
             ..context.layout("overview", "Overview")
         },
-        health: Health::of(&signs),
+        health: Health::new(&signs),
         tiles: stat_card::tiles(&numbers),
-        history: HistoryView::of(board, visitor, HistorySubject::All, "/", query).await?,
+        history: HistoryView::load(board, visitor, HistorySubject::All, "/", query).await?,
         per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
         waited: sum.waited.percentile(0.95).map_or("–".into(), at_most),
         ran: sum.ran.percentile(0.95).map_or("–".into(), at_most),
@@ -119,7 +119,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         queues_more,
         pauses: pauses(config, visitor, now),
         groups,
-        running: running.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
+        running: running.iter().map(|snapshot| Row::new(snapshot, now)).collect(),
         is_empty: stats.states.values().all(|number| *number == 0) && sum.submitted == 0,
     };
     show(&page)

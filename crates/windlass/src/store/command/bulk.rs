@@ -121,7 +121,7 @@ pub(crate) fn round(
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
     // If no index matches the filter, a round reads a bounded number of other jobs.
     let SearchResult { jobs: page, stopped } = tx.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
-    let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten().or(stopped);
+    let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::new)).flatten().or(stopped);
     let mut bulk = BulkReport::default();
     for job in page {
         // Excludes jobs that this action submitted itself.
@@ -130,7 +130,7 @@ pub(crate) fn round(
             break;
         }
         bulk.matched += 1;
-        let (id, place) = (job.id, ClaimOrder::of(&job));
+        let (id, place) = (job.id, ClaimOrder::new(&job));
         tx.cache_job(job);
         match act_on_job(tx, caller, id, action)? {
             Some(is_changed) => bulk.changed += u64::from(is_changed),

@@ -108,7 +108,7 @@ impl WriteTx<'_> {
         let limit = limits::BULK_JOBS_PER_COMMIT;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: sweep.after, limit })?;
         sweep.is_done = page.len() < limit;
-        sweep.after = page.last().map(ClaimOrder::of).or(sweep.after);
+        sweep.after = page.last().map(ClaimOrder::new).or(sweep.after);
         let mut released = 0;
         for job in page {
             let seq = self.cache_job(job);

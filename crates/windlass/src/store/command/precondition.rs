@@ -30,7 +30,7 @@ impl IfMatch {
         let Some(expected) = &self.0 else { return Ok(()) };
         // A job whose submission is damaged is shown without it, and so is its version.
         let spec = tx.spec_or_damage(job.seq)?.unwrap_or_else(|_| Spec::unknown());
-        let version = Version::of(job, &spec.metadata);
+        let version = Version::new(job, &spec.metadata);
         if expected.contains(&version) { Ok(()) } else { Err(ActError::Changed { id: job.id, version }) }
     }
 }

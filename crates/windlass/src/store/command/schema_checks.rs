@@ -57,13 +57,13 @@ impl KnownSchemas {
         known.keys().any(|(_, one)| *one == place)
     }
 
-    pub(crate) fn of(&self, job_type: &JobType, place: SchemaKind) -> Option<JobSchema> {
+    pub(crate) fn get(&self, job_type: &JobType, place: SchemaKind) -> Option<JobSchema> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.is_empty() { None } else { known.get(&(job_type.clone(), place)).cloned() }
     }
 
     fn cache(&self, job_type: &JobType, place: SchemaKind, schema: Option<&JobSchema>) {
-        match (self.of(job_type, place), schema) {
+        match (self.get(job_type, place), schema) {
             (None, None) => {}
             (Some(known), Some(schema)) if known.is_same(schema) => {}
             (_, schema) => {

@@ -193,10 +193,10 @@ fn rules(config: &Config, state: JobState, default: Duration) -> (u64, Duration)
     let mut hasher = DefaultHasher::new();
     default.hash(&mut hasher);
     for (key, settings) in &config.queues {
-        settings.retention.of(state).map(|time| (key, time)).hash(&mut hasher);
+        settings.retention.get(state).map(|time| (key, time)).hash(&mut hasher);
     }
     for (key, settings) in &config.types {
-        settings.retention.of(state).map(|time| (key, time)).hash(&mut hasher);
+        settings.retention.get(state).map(|time| (key, time)).hash(&mut hasher);
     }
     (hasher.finish(), config.retention_min(state).map_or(default, |time| time.min(default)))
 }

@@ -174,9 +174,10 @@ impl Move {
         if let Some(to) = to {
             let target = open_end(to, true, &clock)?;
             match read_mark(&target).await? {
-                Some(MoveMarker::Arriving { id: other, from, .. } | MoveMarker::Arrived { id: other, from, .. })
-                    if other == id =>
-                {
+                Some(
+                    MoveMarker::Arriving { id: other, from, .. }
+                    | MoveMarker::Arrived { id: other, from, .. },
+                ) if other == id => {
                     set(&target, Some(MoveMarker::GivenUp { id, from }), None).await?;
                 }
                 Some(MoveMarker::GivenUp { .. }) => {}
@@ -194,10 +195,14 @@ impl Move {
         let [from, to] = &self.names;
         let (source, target) = (read_mark(&self.from).await?, read_mark(&self.to).await?);
         match (source, target) {
-            (Some(MoveMarker::Moved { id, .. }), Some(MoveMarker::Arrived { id: other, .. })) if id == other => {
+            (Some(MoveMarker::Moved { id, .. }), Some(MoveMarker::Arrived { id: other, .. }))
+                if id == other =>
+            {
                 Ok(Plan::Nothing)
             }
-            (Some(MoveMarker::Moved { id, .. }), Some(MoveMarker::Arriving { id: other, .. })) if id == other => {
+            (Some(MoveMarker::Moved { id, .. }), Some(MoveMarker::Arriving { id: other, .. }))
+                if id == other =>
+            {
                 Ok(Plan::Open(id))
             }
             (Some(MoveMarker::Leaving { id, .. }), Some(MoveMarker::Arriving { id: other, cursor, .. }))
@@ -217,7 +222,8 @@ impl Move {
                 }
                 let id = format!("{:032x}", self.from.environment().entropy.bits());
                 let at = self.from.environment().clock.now();
-                set(&self.from, Some(MoveMarker::Leaving { id: id.clone(), to: to.clone(), at }), None).await?;
+                set(&self.from, Some(MoveMarker::Leaving { id: id.clone(), to: to.clone(), at }), None)
+                    .await?;
                 if read_mark(&self.to).await?.is_some() {
                     set(&self.from, None, None).await?;
                     return Err(MoveError::SamePlace);
@@ -227,14 +233,17 @@ impl Move {
             (Some(MoveMarker::Leaving { to, .. } | MoveMarker::Moved { to, .. }), _) => {
                 Err(MoveError::AlreadyMoved { from: from.clone(), to })
             }
-            (Some(MoveMarker::Arriving { .. } | MoveMarker::GivenUp { .. }), _) => Err(MoveError::NotWhole(from.clone())),
+            (Some(MoveMarker::Arriving { .. } | MoveMarker::GivenUp { .. }), _) => {
+                Err(MoveError::NotWhole(from.clone()))
+            }
             (None | Some(MoveMarker::Arrived { .. }), Some(_)) => Err(MoveError::OtherMove(to.clone())),
         }
     }
 
     async fn arrive(&self, id: String) -> Result<Plan, MoveError> {
         let cursor = Cursor::start();
-        let mark = MoveMarker::Arriving { id: id.clone(), from: self.names[0].clone(), cursor: cursor.clone() };
+        let mark =
+            MoveMarker::Arriving { id: id.clone(), from: self.names[0].clone(), cursor: cursor.clone() };
         set(&self.to, Some(mark), None).await?;
         Ok(Plan::Copy(id, cursor))
     }

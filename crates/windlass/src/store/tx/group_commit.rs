@@ -26,7 +26,7 @@ pub fn run(
 
 /// Runs all tasks where nothing can be written. On an error the engine clears the cache, but for where lanes begin
 /// (`ConnectionCache::clear_after_snapshot`).
-pub fn run_tasks(
+pub(crate) fn run_tasks(
     db: &mut dyn Write,
     cache: &mut ConnectionCache,
     env: &Environment,

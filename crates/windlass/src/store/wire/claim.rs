@@ -106,7 +106,7 @@ impl From<ClaimedJob> for ClaimedView {
         ClaimedView {
             checkpoints: checkpoints.into_iter().map(Into::into).collect(),
             groups: groups.iter().filter_map(claimed_group).collect(),
-            ..ClaimedView::of(&job, spec)
+            ..ClaimedView::new(&job, spec)
         }
     }
 }

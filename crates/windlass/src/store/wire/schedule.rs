@@ -45,7 +45,7 @@ pub fn schedule(schedule: &Schedule, now: Timestamp) -> ScheduleView {
         at,
         missed: schedule.missed,
         overlap: schedule.overlap,
-        job: JobTemplate::of(&schedule.job, schedule.is_redacted),
+        job: JobTemplate::new(&schedule.job, schedule.is_redacted),
         redacted: schedule.is_redacted,
         paused: schedule.pause_now(now).map(pause),
         next_runs: schedule.next_runs().into_iter().map(Moment).collect(),

@@ -213,7 +213,7 @@ async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestClient) {
 /// Model: audit-trail
 async fn a_reason_stays_with_what_was_cancelled(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
-    assert_eq!(job.cancel_because("sold out").await.unwrap(), ActionResult::Changed);
+    assert_eq!(job.cancel_with_reason("sold out").await.unwrap(), ActionResult::Changed);
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert!(error.message.ends_with("sold out"), "{}", error.message);
     assert_eq!(job.attempts().await.unwrap(), Some(vec![]));

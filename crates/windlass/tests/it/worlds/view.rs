@@ -62,7 +62,7 @@ fn read_view(tx: &mut ReadTx<'_>) -> Result<View, StoreError> {
     }
     // Which of two jobs is claimed first is all that is left of when they became ready.
     let mut order: Vec<&JobRecord> = jobs.iter().filter(|job| job.eligible_at.is_some()).collect();
-    order.sort_by_key(|job| ClaimOrder::of(job));
+    order.sort_by_key(|job| ClaimOrder::new(job));
     let order: Vec<i64> = order.iter().map(|job| job.seq.0).collect();
     writeln!(text, "{order:?} {:?}", tx.db.edges(&seqs, Side::Dependent)?).unwrap();
     for kind in DOCUMENTS {

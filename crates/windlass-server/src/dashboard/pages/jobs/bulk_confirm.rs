@@ -83,7 +83,7 @@ pub(in crate::dashboard) async fn act(
     };
     let config = board.store().config(&visitor.caller).await?;
     let title = format!("{} jobs", choice.verb());
-    let layout = Layout::of(&board, &visitor, &config, "jobs", title);
+    let layout = Layout::new(&board, &visitor, &config, "jobs", title);
     let page = Confirm {
         layout: Layout { live: String::new(), ..layout },
         choice,

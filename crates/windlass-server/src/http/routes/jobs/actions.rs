@@ -5,9 +5,10 @@ use windlass::settings::patch::Field;
 use windlass::store::caller::Caller;
 use windlass::store::{ActOptions, ActionRequest, Patch, Redrive, Suspend};
 use windlass_api::actions::{
-    EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalReceipt, SuspendBody,
+    ActionResponse, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalReceipt,
+    SuspendBody,
 };
-use windlass_api::job::{ActedJob, Job};
+use windlass_api::job::Job;
 use windlass_api::json::Json;
 use windlass_api::text::Text;
 
@@ -21,7 +22,7 @@ use crate::http::request::json::Body;
 use crate::http::request::path::{JobPath, NamePath};
 use crate::http::request::query::Query;
 
-type ActionReply = Result<WithEtag<JsonOk<ActedJob>>, ApiError>;
+type ActionReply = Result<WithEtag<JsonOk<ActionResponse<Job>>>, ApiError>;
 
 async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options: ActOptions) -> ActionReply {
     let (is_resume, strict) = (matches!(act, ActionRequest::Resume { .. }), options.strict);
@@ -33,8 +34,8 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options:
             .with("action", "resume"));
     }
     let job = with_result(app, caller, acted.job).await?;
-    let tag = EntityTag::of(&job);
-    Ok(WithEtag(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
+    let tag = EntityTag::for_job(&job);
+    Ok(WithEtag(JsonOk(ActionResponse { object: job, changed: acted.is_changed }), tag))
 }
 
 /// `POST /jobs/{id}/submit`
@@ -141,7 +142,7 @@ pub(crate) async fn redrive(
     };
     let snapshot = app.store().redrive_and_read(&caller, id, how, if_match).await?;
     let job = Job::from(snapshot);
-    let tag = EntityTag::of(&job);
+    let tag = EntityTag::for_job(&job);
     Ok(WithEtag(Created(job), tag))
 }
 

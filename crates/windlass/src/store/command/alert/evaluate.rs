@@ -58,7 +58,7 @@ pub(crate) fn read_due(tx: &mut ReadTx<'_>) -> Result<AlertChanges, StoreError> 
     let numbers = Numbers::read(tx, &alerts)?;
     let mut changes = Vec::new();
     for alert in alerts {
-        if let Some(decision) = decide(&alert.rule, &alert.state, &numbers.of(&alert, now), now) {
+        if let Some(decision) = decide(&alert.rule, &alert.state, &numbers.measure(&alert, now), now) {
             changes.push((alert, decision));
         }
     }
@@ -109,7 +109,7 @@ impl Numbers {
     }
 
     /// The numbers of one alert.
-    fn of(&self, alert: &Alert, now: Timestamp) -> Measurement {
+    fn measure(&self, alert: &Alert, now: Timestamp) -> Measurement {
         let mut measured = Measurement { clock_offset: self.clock_offset, ..Measurement::default() };
         let within = alert.rule.condition.within().unwrap_or_default();
         let from = now.minus(within);

@@ -52,7 +52,7 @@ impl LaneHeads {
     pub(in crate::store) fn stored(&mut self, job: &JobRecord) {
         let is_used = self.is_complete || !self.lanes.is_empty();
         if is_used && job.state == JobState::Scheduled && !job.is_blocked {
-            self.added(&job.lane, ClaimOrder::of(job));
+            self.added(&job.lane, ClaimOrder::new(job));
         }
     }
 
@@ -201,7 +201,7 @@ impl Search {
     /// Remembers where these lanes begin, which were just read from their front.
     fn remember_heads(&self, tx: &mut WriteTx<'_>, lanes: &[usize]) {
         for scan in lanes.iter().map(|at| &self.scans[*at]) {
-            let first = scan.jobs.as_slice().first().map(ClaimOrder::of);
+            let first = scan.jobs.as_slice().first().map(ClaimOrder::new);
             tx.lane_heads().found(&scan.lane, first);
         }
     }

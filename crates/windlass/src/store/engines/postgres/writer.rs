@@ -388,7 +388,7 @@ impl Writer {
             if let Some(arriving) = arriving.filter(|_| weight < limits::GROUP_JOBS_MAX) {
                 tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
             }
-            PrefetchHints::of(tasks, cache)
+            PrefetchHints::new(tasks, cache)
         })?;
         Ok((now, asked))
     }

@@ -334,7 +334,7 @@ impl Tables {
             self.timers.emptied.extend(swept.iter().map(|entry| entry.key));
             self.timers.has_swept |= !swept.is_empty();
             for (place, (at, seq, job)) in found.iter().enumerate() {
-                let places = ColumnIndexes::of(job);
+                let places = ColumnIndexes::new(job);
                 let ColumnIndexes { is_running, worker, .. } = places;
                 let added = Added { is_running, worker, at: *at, seq: *seq };
                 if place < due {
@@ -417,7 +417,7 @@ impl Tables {
         let rows = if workers.is_empty() {
             self.link.fetch(RUNNING, Vec::new())?
         } else {
-            self.link.fetch(LEASED, vec![Column::of(worker_codes(workers)).into()])?
+            self.link.fetch(LEASED, vec![Column::from_numbers(worker_codes(workers)).into()])?
         };
         let mut seqs = Vec::new();
         for row in &rows {

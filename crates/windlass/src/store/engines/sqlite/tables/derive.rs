@@ -25,7 +25,7 @@ impl<C: Holds> Tables<C> {
         prepare(self.connection.get(), UNTAG)?.execute([seq.0]).map_err(store_error)?;
         let Some(job) = self.load_jobs(&[seq])?.pop().flatten() else { return Ok(()) };
         let lane = self.interned.lane_id(self.connection.get(), &job.lane)?;
-        let keys = IndexKeys::of(&job, lane);
+        let keys = IndexKeys::new(&job, lane);
         prepare(self.connection.get(), PLACE)?
             .execute(params![
                 job.seq.0,

@@ -100,7 +100,7 @@ impl Run<'_> {
     }
 
     async fn join_or_undo(&self, undo: Undo, how: How) -> anyhow::Result<()> {
-        let before = self.world.record(self.cx, |log| log.lines.len());
+        let before = self.world.log(self.cx, |log| log.lines.len());
         let slow = async {
             turns(9).await;
             anyhow::Ok("slow".to_owned())
@@ -121,7 +121,7 @@ impl Run<'_> {
         };
         self.world.record(self.cx, format!("error: {error}"), false);
         self.step("undo", "u", WELL).await?;
-        self.world.record(self.cx, |log| log.reopened = Some(before));
+        self.world.log(self.cx, |log| log.reopened = Some(before));
         if matches!(undo, Undo::Text) { Err(anyhow::anyhow!("undone after: {error}")) } else { Err(error) }
     }
 

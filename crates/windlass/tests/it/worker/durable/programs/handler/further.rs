@@ -70,7 +70,7 @@ impl Run<'_> {
 
     /// The attempt fails if a page did, with an error that does not name it.
     async fn collect(&self, how: How) -> anyhow::Result<()> {
-        let before = self.world.record(self.cx, |log| log.lines.len());
+        let before = self.world.log(self.cx, |log| log.lines.len());
         let mut failed = 0;
         for (part, how) in [("c0", how), ("c1", WELL)] {
             if let Err(error) = self.step("page", part, how).await {
@@ -80,7 +80,7 @@ impl Run<'_> {
         }
         self.step("report", "r", WELL).await?;
         if failed > 0 {
-            self.world.record(self.cx, |log| log.reopened = Some(before));
+            self.world.log(self.cx, |log| log.reopened = Some(before));
             anyhow::bail!("{failed} pages could not be read");
         }
         Ok(())

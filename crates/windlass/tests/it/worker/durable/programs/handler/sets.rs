@@ -205,7 +205,7 @@ impl Run<'_> {
     }
 
     async fn sleep_beside(&self, undo: Undo, how: How) -> anyhow::Result<()> {
-        let before = self.world.record(self.cx, |log| log.lines.len());
+        let before = self.world.log(self.cx, |log| log.lines.len());
         let (sleep, step) = (self.cx.sleep(secs(4)), self.quietly("hasty", "h", how));
         let both = match undo {
             Undo::Join => {
@@ -219,7 +219,7 @@ impl Run<'_> {
             }
         };
         if both.is_err() {
-            self.world.record(self.cx, |log| log.reopened = Some(before));
+            self.world.log(self.cx, |log| log.reopened = Some(before));
         }
         self.world.record(self.cx, both?, true);
         Ok(())

@@ -12,14 +12,14 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 
-from .duration import moment_millis
-from .fastapi_client import client, follow_job, lifespan
-from .inline import run_inline_async
-from .push import CLAIM_TYPE, OUTCOME_TYPE, run_pushed
-from .webhooks import InvalidSignature, keys_of, verify_headers
+from ..duration import moment_millis
+from .client import client, follow_job, lifespan
+from ..work.inline import run_inline_async
+from ..push import CLAIM_TYPE, OUTCOME_TYPE, run_pushed
+from ..webhooks import InvalidSignature, keys_of, verify_headers
 
 if TYPE_CHECKING:
-    from .app import Windlass
+    from ..app import Windlass
 
 __all__ = ["claimed_fields", "client", "follow_job", "lifespan", "push_router"]
 
