@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::job::{
-    self, ErrorRecord, JobRecord, JobState, Lane, Parent, Policy, Priority, Seq, Traceparent,
-};
+use windlass_core::job::{self, JobRecord, JobState, Lane, Parent, Policy, Priority, Seq, Traceparent};
 use windlass_core::limits;
 
 use super::{Job, JobError, JobErrorCause, Lease, Progress, Suspension};
