@@ -60,7 +60,7 @@ impl Store {
         self.verify_audit_with_progress(AuditCheck::default(), |_| {}).await
     }
 
-    /// Like [`verify_audit`](Store::verify_audit), compared with externally stored checkpoints, and reports progress
+    /// Like [`verify_audit`](Store::verify_audit), compared with externally stored seals, and reports progress
     /// from another thread.
     pub async fn verify_audit_with_progress(
         &self,
@@ -73,7 +73,7 @@ impl Store {
         .await
     }
 
-    /// The newest checkpoint of the audit trail, to be stored externally; `None` if nothing was sealed yet. A caller of
+    /// The newest seal of the audit trail, to be stored externally; `None` if nothing was sealed yet. A caller of
     /// one tenant is refused: the audit trail is shared by all tenants.
     pub async fn audit_head(&self, caller: &Caller) -> Result<Option<SealPoint>, ActError> {
         if caller.tenant.is_some() {
