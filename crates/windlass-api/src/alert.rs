@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_core::alert::{AlertCondition, AlertFormat, AlertRule, AlertStatus};
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::{AlertName, JobId, JobType, QueueName, Tenant};
 use windlass_core::limits;
 use windlass_core::skip_none;
@@ -213,9 +213,9 @@ impl From<&AlertCondition> for ConditionFields {
 }
 
 impl TryFrom<ConditionFields> for AlertCondition {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(fields: ConditionFields) -> Result<AlertCondition, Invalid> {
+    fn try_from(fields: ConditionFields) -> Result<AlertCondition, FieldError> {
         let ConditionFields { condition, more_than, longer_than, within, min_attempts } = fields;
         let refuse = |field: &str, is_given: bool| {
             if is_given { Err(invalid(field, "has no meaning for this condition")) } else { Ok(()) }
@@ -253,9 +253,9 @@ impl TryFrom<ConditionFields> for AlertCondition {
 }
 
 impl TryFrom<AlertBody> for AlertRule {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(body: AlertBody) -> Result<AlertRule, Invalid> {
+    fn try_from(body: AlertBody) -> Result<AlertRule, FieldError> {
         let AlertBody { condition, more_than, longer_than, within, min_attempts, .. } = body;
         let fields = ConditionFields { condition, more_than, longer_than, within, min_attempts };
         let mut rule = AlertRule::new(fields.try_into()?, body.url);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::error::{FieldProblem, Invalid};
+use windlass_core::error::{FieldError, FieldProblem};
 use windlass_core::job::{
     JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant, WorkerVersion,
 };
@@ -214,10 +214,10 @@ impl From<&ScheduleSpec> for TimingFields {
 }
 
 impl TryFrom<TimingFields> for ScheduleSpec {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(fields: TimingFields) -> Result<ScheduleSpec, Invalid> {
-        let refused = |field: &'static str| move |problem: FieldProblem| Invalid::new(field, problem);
+    fn try_from(fields: TimingFields) -> Result<ScheduleSpec, FieldError> {
+        let refused = |field: &'static str| move |problem: FieldProblem| FieldError::new(field, problem);
         if fields.timezone.is_some() && fields.cron.is_none() {
             return Err(invalid("timezone", "requires `cron`"));
         }

@@ -222,7 +222,7 @@ impl Cx {
         self.attempt_id().previous()
     }
 
-    /// How many attempts may fail before the job fails for good.
+    /// How many attempts may fail before the job fails permanently.
     pub fn max_attempts(&self) -> u32 {
         self.0.claimed.job.policy.retry.max_attempts
     }

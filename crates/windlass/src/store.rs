@@ -40,7 +40,7 @@ pub use command::maintenance::retention::RetentionSet;
 pub use command::maintenance::roll_up::RollUpReport;
 pub use command::maintenance::{PruneReport, TickReport};
 pub use command::pause::{Pause, PauseTarget};
-pub use command::precondition::{ActOptions, IfMatch};
+pub use command::precondition::{ActionOptions, IfMatch};
 pub use command::redrive::Redrive;
 pub use command::settings::{Settings, SettingsReport};
 pub use command::submit::{Receipt, SubmitOptions};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::{JobAction, JobId, Payload, SuspendMode, WorkerVersion};
 use windlass_core::settings::patch::Field;
 use windlass_core::skip_none;
@@ -141,7 +141,7 @@ impl RedriveBody {
     }
 
     /// The payload for the new job, if one is given.
-    pub fn new_payload(&self) -> Result<Option<Payload>, Invalid> {
+    pub fn new_payload(&self) -> Result<Option<Payload>, FieldError> {
         let (json, base64) = (self.payload.clone(), self.payload_base64.clone());
         if json.is_none() && base64.is_none() {
             return match &self.content_type {

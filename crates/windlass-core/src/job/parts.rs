@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, WorkerId, WorkerVersion};
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::limits;
 use crate::{Words, skip_none};
 
@@ -78,13 +78,13 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// Whether every value is within its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         let range = |field: &str, value: Duration, min: Duration| {
             if (min..=limits::DURATION_MAX).contains(&value) {
                 return Ok(());
             }
             let (value, min) = (format!("{value:?}"), format!("{min:?}"));
-            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
+            Err(FieldError::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
         };
         range("timeouts.execution", self.execution, Duration::from_millis(1))?;
         range("timeouts.lease", self.lease, limits::LEASE_MIN)?;

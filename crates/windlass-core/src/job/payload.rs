@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::check_text;
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::limits;
 
 /// Bytes with a content type; stored and returned byte for byte, never interpreted.
@@ -24,11 +24,11 @@ impl Payload {
     pub const JSON: &'static str = "application/json";
 
     /// Checks the content type against its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         check_text("content_type", Some(&self.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
         if self.content_type.chars().any(char::is_control) {
             let problem = FieldProblem::Contradiction("contains a control character".into());
-            return Err(Invalid::new("content_type", problem));
+            return Err(FieldError::new("content_type", problem));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::{
     Suspension, Tenant, Timeouts, Wait, WorkerVersion,
 };
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::key::KeyId;
 use crate::limits;
 use crate::skip_none;
@@ -272,7 +272,7 @@ impl NewJob {
     }
 
     /// Checks every value against its limits, except for the payload's size.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         self.payload.check()?;
         check_text("idempotency_key", self.idempotency_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("unique_key", self.unique_key.as_deref(), limits::KEY_CHARS_MAX)?;
@@ -285,23 +285,23 @@ impl NewJob {
         check_duration("idempotency_window", self.idempotency_window)?;
         if self.delay.is_some() && self.run_at.is_some() {
             let problem = FieldProblem::Contradiction("use `delay` or `run_at`, not both".into());
-            return Err(Invalid::new("run_at", problem));
+            return Err(FieldError::new("run_at", problem));
         }
         if let Some(debounce) = &self.debounce {
             if debounce.key.is_empty() {
-                return Err(Invalid::new("debounce.key", FieldProblem::Missing));
+                return Err(FieldError::new("debounce.key", FieldProblem::Missing));
             }
             check_text("debounce.key", Some(&debounce.key), limits::KEY_CHARS_MAX)?;
             check_duration("debounce.delay", Some(debounce.delay))?;
             if self.delay.is_some() || self.run_at.is_some() {
                 let problem = FieldProblem::Contradiction("use `debounce`, or `delay` or `run_at`".into());
-                return Err(Invalid::new("debounce", problem));
+                return Err(FieldError::new("debounce", problem));
             }
         }
         let dependencies = self.after.len() + self.after_any.len();
         if dependencies > limits::DEPENDENCIES_MAX {
             let problem = FieldProblem::TooLong { length: dependencies, limit: limits::DEPENDENCIES_MAX };
-            return Err(Invalid::new("after", problem));
+            return Err(FieldError::new("after", problem));
         }
         if let Some(retry) = &self.retry {
             retry.check()?;
@@ -329,14 +329,14 @@ impl NewJob {
 
 impl JobMetadata {
     /// Checks every value against its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         if self.tags.len() > limits::TAGS_MAX {
             let problem = FieldProblem::TooLong { length: self.tags.len(), limit: limits::TAGS_MAX };
-            return Err(Invalid::new("tags", problem));
+            return Err(FieldError::new("tags", problem));
         }
         for (name, value) in &self.tags {
             if name.is_empty() {
-                return Err(Invalid::new("tags", FieldProblem::Missing));
+                return Err(FieldError::new("tags", FieldProblem::Missing));
             }
             check_text("tags", Some(name), limits::TAG_NAME_CHARS_MAX)?;
             check_text(&format!("tags.{name}"), Some(value), limits::TAG_VALUE_CHARS_MAX)?;
@@ -347,41 +347,41 @@ impl JobMetadata {
 
     /// Checks the callback URL as far as possible without resolving it: form, scheme, port, and literal addresses
     /// that are not public. Host names are resolved at delivery.
-    pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+    pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), FieldError> {
         let Some(url) = &self.callback_url else { return Ok(()) };
         let checked = targets.check(url);
-        checked.map(drop).map_err(|error| Invalid::new("callback_url", error.into()))
+        checked.map(drop).map_err(|error| FieldError::new("callback_url", error.into()))
     }
 }
 
 /// Checks that a text has at most `limit` characters and no NUL, which not every database can store.
-pub fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+pub fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), FieldError> {
     let Some(text) = text else { return Ok(()) };
     let length = if text.len() <= limit { text.len() } else { text.chars().count() };
     if length > limit {
-        return Err(Invalid::new(field, FieldProblem::TooLong { length, limit }));
+        return Err(FieldError::new(field, FieldProblem::TooLong { length, limit }));
     }
     if text.contains('\0') {
-        return Err(Invalid::new(field, FieldProblem::Contradiction("contains a NUL character".into())));
+        return Err(FieldError::new(field, FieldProblem::Contradiction("contains a NUL character".into())));
     }
     Ok(())
 }
 
 /// Checks a text that is sent as a header.
-fn check_header(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+fn check_header(field: &str, text: Option<&str>, limit: usize) -> Result<(), FieldError> {
     check_text(field, text, limit)?;
     if text.is_some_and(|text| text.chars().any(char::is_control)) {
         let problem = FieldProblem::Contradiction("contains a control character".into());
-        return Err(Invalid::new(field, problem));
+        return Err(FieldError::new(field, problem));
     }
     Ok(())
 }
 
-fn check_duration(field: &str, duration: Option<Duration>) -> Result<(), Invalid> {
+fn check_duration(field: &str, duration: Option<Duration>) -> Result<(), FieldError> {
     match duration {
         Some(value) if value > limits::DURATION_MAX => {
             let (value, min) = (format!("{value:?}"), "0s".into());
-            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
+            Err(FieldError::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
         }
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
-use windlass::error::{ActError, AlertError, Forbidden, ScheduleError, StoreError};
+use windlass::error::{ActionError, AlertError, Forbidden, ScheduleError, StoreError};
 use windlass::job::Tenant;
 use windlass::schedule::Zone;
 use windlass::store::{Config, PauseRecord, PauseScope, Schedule};
@@ -334,15 +334,15 @@ impl From<Forbidden> for PageError {
     }
 }
 
-impl From<ActError> for PageError {
-    fn from(error: ActError) -> PageError {
+impl From<ActionError> for PageError {
+    fn from(error: ActionError) -> PageError {
         match error {
-            ActError::Store(error) => error.into(),
-            ActError::Forbidden(denied) => denied.into(),
-            ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
+            ActionError::Store(error) => error.into(),
+            ActionError::Forbidden(denied) => denied.into(),
+            ActionError::NotFound(_) | ActionError::NoSuchWorker(_) | ActionError::NoSuchKey(_) => {
                 PageError::not_found(error.to_string())
             }
-            ActError::Invalid(_) => PageError::invalid(error.to_string()),
+            ActionError::Invalid(_) => PageError::invalid(error.to_string()),
             _ => PageError::conflict(error.to_string()),
         }
     }

@@ -171,7 +171,7 @@ async fn a_button_that_resumes_is_there_where_it_works() {
     let kind = JobType::new("mail").unwrap();
     site.store.pause(&all, PauseTarget::Type(kind.clone()), Pause::graceful()).await.unwrap();
     for path in ["/queues", "/queues/mail", "/types/mail"] {
-        let (theirs, ours) = (operator.get_page(path).await.body, ada.look(path).await.body);
+        let (theirs, ours) = (operator.get_page(path).await.body, ada.get_page(path).await.body);
         assert!(theirs.contains("admin") && !theirs.contains("value=\"resume\""), "{path}");
         assert!(ours.contains("value=\"resume\""), "{path}");
     }

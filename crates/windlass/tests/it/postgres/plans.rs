@@ -14,7 +14,7 @@ const STEPS: usize = 300;
 /// Fewer statements than this, and the walk did not go far.
 const STATEMENTS_MIN: usize = 60;
 
-/// Tables with few rows for good, and the lanes, of which lists search the names.
+/// Tables that always have few rows, and the lanes, of which lists search the names.
 const READ_WHOLE: [&str; 4] = ["migrations", "inbox_options", "cluster", "lanes"];
 
 /// PostgreSQL forgets how many rows there were, and takes every table for empty, as after `ANALYZE` at a quiet moment.

@@ -69,7 +69,7 @@ fn held_back(preview: &LimitPreview) -> String {
     let (delayed, started) = (count(preview.delayed), count(preview.started));
     let longest = match preview.longest {
         Some(longest) => format!(", the last of them by about {}", span(longest)),
-        None => " for good".to_owned(),
+        None => " permanently".to_owned(),
     };
     let waiting = match preview.waiting {
         0 => String::new(),

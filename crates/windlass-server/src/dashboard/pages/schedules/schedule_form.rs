@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::error::Invalid;
+use windlass::error::FieldError;
 use windlass::job::{JobType, NewJob, QueueName, ScheduleName, Tenant};
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec, Zone};
 use windlass::store::caller::Permission;
@@ -141,7 +141,7 @@ fn timing(form: &Fields) -> Result<ScheduleSpec, PageError> {
     Ok(spec)
 }
 
-fn wrong(invalid: &Invalid) -> PageError {
+fn wrong(invalid: &FieldError) -> PageError {
     PageError::invalid(invalid.to_string())
 }
 

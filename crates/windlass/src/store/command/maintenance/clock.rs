@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::audit::AuditEvent;
 use crate::clock::{ClockReport, SharedGrace, Timestamp};
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::job::Tenant;
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -34,7 +34,7 @@ pub(crate) struct AcceptedWall {
 }
 
 /// Records that an operator accepts the wall clock as read for this commit.
-pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<AcceptedWall, ActError> {
+pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<AcceptedWall, ActionError> {
     caller.require(Permission::Administer)?;
     let ClockReport { wall, ahead_ms, is_believed, .. } = tx.env.clock.report();
     let number = tx.accepted_clock()?.number + 1;

@@ -17,7 +17,7 @@ const TOTAL: &str = "INSERT INTO concurrency_key_totals (tenant, n) \
      ON CONFLICT (tenant) DO UPDATE SET n = excluded.n";
 const KEYS: &str = "SELECT key, n FROM concurrency_keys WHERE tenant = ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3";
 const TENANTS: &str = "SELECT DISTINCT tenant FROM concurrency_keys ORDER BY tenant";
-/// A word of the schema, not of a caller, and quoted all the same.
+/// A word of the schema, not of a caller, and quoted nevertheless.
 const IS_INDEX: &str = "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name = ?1";
 
 impl<C: Holds> Tables<C> {

@@ -18,7 +18,7 @@ use crate::worker::job_types::{Fill, Greet};
 /// What is recorded of a step that was dropped, and of one that came in a later attempt.
 const DROPPED: &str = "dropped";
 const CAME: &str = "came after all";
-/// A child that fails for good, and one that takes an hour.
+/// A child that fails permanently, and one that takes an hour.
 const BAD: usize = 999;
 const SLOW: usize = 1000;
 
