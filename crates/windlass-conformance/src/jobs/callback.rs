@@ -1,4 +1,4 @@
-//! Callbacks: the report of an end is a job of its own, in the commit of the end.
+//! Callbacks: a webhook about a finished job is a separate job, submitted in the commit that finishes the job.
 
 use std::time::Duration;
 

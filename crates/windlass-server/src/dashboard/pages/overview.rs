@@ -39,14 +39,14 @@ struct Overview {
     ran: String,
     queues: Vec<QueueRow>,
     queues_more: usize,
-    pauses: Vec<PauseInForce>,
+    pauses: Vec<ActivePause>,
     groups: Vec<Group>,
     running: Vec<Row>,
     is_empty: bool,
 }
 
 /// An active pause, and how this visitor can resume it.
-struct PauseInForce {
+struct ActivePause {
     hold: PauseView,
     /// The scope field of the resume form, if the visitor may resume it.
     scope: Option<String>,
@@ -154,9 +154,9 @@ async fn sample(
 }
 
 /// All active pauses, then paused schedules.
-fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForce> {
+fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<ActivePause> {
     let holds = config.pauses.values().filter(|hold| hold.is_active(now));
-    let holds = holds.map(|hold| PauseInForce {
+    let holds = holds.map(|hold| ActivePause {
         hold: PauseView::among(config, hold, now),
         scope: resume::scope(hold, visitor, config),
         act: None,
@@ -164,7 +164,7 @@ fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForc
     let schedules = config.schedules.values().filter_map(|schedule| {
         let hold = PauseView::of_schedule(schedule, now)?;
         let act = visitor.may(Permission::Schedule).then(|| schedules::act_link(schedule));
-        Some(PauseInForce { hold, scope: None, act })
+        Some(ActivePause { hold, scope: None, act })
     });
     holds.chain(schedules).collect()
 }

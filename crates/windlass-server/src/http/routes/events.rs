@@ -95,7 +95,7 @@ pub(crate) async fn stream(
     let feed = match after {
         Some(after) => {
             let feed = app.store().events(&caller, after);
-            feed.settle().await?;
+            feed.wait_for_earlier_commits().await?;
             feed
         }
         None => app.store().events_from_now(&caller).await?,

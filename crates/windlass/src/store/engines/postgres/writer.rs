@@ -405,7 +405,7 @@ impl Writer {
         let known = self.tables.lanes_known();
         let (mut now, mut asked) = self.begin_turn(tasks, arriving)?;
         if self.has_lost_lanes(known, tasks) {
-            // The lock is given back: nobody waits while they are read.
+            // The lock is released: other nodes do not wait while they are read.
             self.tables.rollback();
             self.read_ahead(tasks)?;
             (now, asked) = self.begin_turn(tasks, arriving)?;

@@ -48,8 +48,8 @@ impl Writer {
             && tasks.iter().any(|task| task.claims() > 0)
     }
 
-    /// Reads the counts and where lanes begin, if a claim of this group needs them and they are not known: on a snapshot, so
-    /// that nobody waits for it. The transaction reads what has changed since.
+    /// Reads the counts and the first positions of lanes, if a claim of this group needs them and they are missing: on a
+    /// snapshot, so that no other node waits. The transaction reads what has changed since.
     pub(super) fn read_ahead(&mut self, tasks: &Group) -> EngineResult<()> {
         let is_claim = tasks.iter().any(|task| task.claims() > 0);
         self.serves_claims |= is_claim;
