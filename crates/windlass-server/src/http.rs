@@ -150,7 +150,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/stats",                         VIEW,         stats::stats,                         "Get counts, rates and costs"),
         route(GET,    "/stats/history",                 VIEW,         history::history,                     "Get rates, queue depth and latency over time"),
         route(GET,    "/audit",                         VIEW,         audit::records,                       "List audit records"),
-        route(GET,    "/audit/head",                    ADMINISTER,   audit::head,                          "Get the newest checkpoint of the audit chain"),
+        route(GET,    "/audit/head",                    ADMINISTER,   audit::head,                          "Get the newest seal of the audit trail"),
         route(GET,    "/events",                        VIEW,         events::stream,                       "Stream events"),
 
         route(GET,    "/healthz",                       OPEN,         health::alive,                        "Check that the process is alive").at_root(),

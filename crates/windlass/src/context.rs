@@ -148,7 +148,7 @@ impl Cx {
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
         let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
-        let order = Order::new(SavedHistory::of(checkpoints));
+        let order = Order::new(SavedHistory::new(checkpoints));
         Cx(Arc::new(Shared {
             client,
             states,
@@ -222,7 +222,7 @@ impl Cx {
         self.attempt_id().previous()
     }
 
-    /// How many attempts may fail before the job fails for good.
+    /// How many attempts may fail before the job fails permanently.
     pub fn max_attempts(&self) -> u32 {
         self.0.claimed.job.policy.retry.max_attempts
     }

@@ -40,7 +40,7 @@ pub use command::maintenance::retention::RetentionSet;
 pub use command::maintenance::roll_up::RollUpReport;
 pub use command::maintenance::{PruneReport, TickReport};
 pub use command::pause::{Pause, PauseTarget};
-pub use command::precondition::{ActOptions, IfMatch};
+pub use command::precondition::{ActionOptions, IfMatch};
 pub use command::redrive::Redrive;
 pub use command::settings::{Settings, SettingsReport};
 pub use command::submit::{Receipt, SubmitOptions};
@@ -71,13 +71,13 @@ pub use query::history::{History, HistoryRequest};
 pub use query::job_details::{
     Attempt, ChildPage, ChildQuery, ChildResult, DecidedGroup, Group, JobResult, Neighbours,
 };
-pub use query::job_types::TypeInfo;
 pub use query::known::{KnownNames, ObjectName};
 pub use query::list::{CountResult, Cursor, ListRequest, Page, WorkerLoad};
 pub use query::queues::QueueInfo;
 pub use query::snapshot::Snapshot;
 pub use query::stats::{ByState, OmittedCounts, Stats};
 pub use query::stream::{StreamChunk, StreamPage};
+pub use query::types::TypeInfo;
 pub use schema::Schema;
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@ tokio::task_local! {
 
 impl ReadSource {
     /// The source that this caller's reads are counted for.
-    pub fn of(caller: &Caller) -> ReadSource {
+    pub fn from_caller(caller: &Caller) -> ReadSource {
         ReadSource(Arc::new(Inner { holder: caller.bucket(), tenant: caller.tenant.clone() }))
     }
 
@@ -69,7 +69,7 @@ mod tests {
     async fn a_task_of_a_request_reads_on_behalf_of_its_caller() {
         let holder = || ReadSource::current().map(|source| source.holder().to_owned());
         assert_eq!(ReadSource::spawn(async move { holder() }).await.unwrap(), None);
-        let source = ReadSource::of(&Caller::new("ada", Role::Viewer, None));
+        let source = ReadSource::from_caller(&Caller::new("ada", Role::Viewer, None));
         let started = source.scope(async { ReadSource::spawn(async move { holder() }).await }).await;
         assert_eq!(started.unwrap().as_deref(), Some("ada"));
     }

@@ -131,7 +131,7 @@ pub(crate) fn verify(
         let scan = Scan { filter: Filter::default(), order: Order::Oldest, after, limit };
         let page = tx.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
-        after = Some(ClaimOrder::of(last));
+        after = Some(ClaimOrder::new(last));
         progress.more(page.len());
         let (page, damaged) = facts(tx, page)?;
         for (job, damage) in damaged {

@@ -62,7 +62,7 @@ impl Share {
     }
 
     /// Does a duty that changes up to so many jobs and returns how many it changed.
-    fn of(&mut self, duty: impl FnOnce(usize) -> Result<usize, StoreError>) -> Result<usize, StoreError> {
+    fn run(&mut self, duty: impl FnOnce(usize) -> Result<usize, StoreError>) -> Result<usize, StoreError> {
         let left = self.left();
         let jobs = duty(left)?;
         self.used(jobs);
@@ -80,9 +80,9 @@ pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     let (leases, has_silent) = tx.reap_silent_workers()?;
     let mut share = Share::default();
     share.used(swept.released + leases);
-    let jobs = share.of(|left| tx.promote(left))?;
+    let jobs = share.run(|left| tx.promote(left))?;
     let pauses = tx.end_expired_pauses(limits::EXPIRED_PAUSES_PER_COMMIT)?;
-    share.of(|left| tx.wake_throttled(left))?;
+    share.run(|left| tx.wake_throttled(left))?;
     tx.drop_old_rates()?;
     let has_cascades = tx.continue_cascades(share.left())?;
     let next_at = tx.next_at()?;
@@ -228,7 +228,7 @@ pub(crate) fn prune(
     let filter = Filter { states: vec![state], ..Filter::default() };
     let limit = limits::BULK_JOBS_PER_COMMIT;
     let page = tx.db()?.scan(&Scan { filter, order: Order::Oldest, after: part.after(), limit })?;
-    let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
+    let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::new)).flatten();
     let mut pruned = PruneReport { next, ..PruneReport::default() };
     for job in page {
         // Jobs are in order of submission and end after they are submitted: the remaining ones are younger.

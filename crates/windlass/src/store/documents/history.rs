@@ -255,7 +255,7 @@ impl Sample {
     }
 
     /// What was sampled of one scope. A scope without jobs is not stored: nothing was ready.
-    pub(crate) fn of(&self, scope: &HistoryScope) -> Point {
+    pub(crate) fn get(&self, scope: &HistoryScope) -> Point {
         let (ready, running) = self.jobs.get(&scope.key()).copied().unwrap_or_default();
         let slots = if scope.kind().is_none() { Gauge::sampled(self.slots) } else { Gauge::default() };
         Point { ready: Gauge::sampled(ready), running: Gauge::sampled(running), slots, ..Point::default() }

@@ -143,7 +143,7 @@ fn counted(tx: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats, S
         let spent =
             document.map(|document| parse::<BudgetUsage>(&document.body)).transpose()?.unwrap_or_default();
         let kind = settings.budget_period.unwrap_or_default();
-        stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::of(kind, tx.now)));
+        stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::containing(kind, tx.now)));
     }
     Ok(stats)
 }
@@ -220,7 +220,7 @@ pub(crate) fn oldest_by_lane(
             tx.is_wanted()?;
             for (cursor, head) in some.iter().zip(tx.db.ready(some, 1)?) {
                 let Some(head) = head.first() else { continue };
-                let place = ClaimOrder::of(head);
+                let place = ClaimOrder::new(head);
                 let known = oldest.entry(cursor.lane.clone()).or_insert(place.eligible_at);
                 *known = (*known).min(place.eligible_at);
                 let end = ClaimOrder { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };

@@ -15,7 +15,7 @@ use crate::store::documents::liveness::Liveness;
 use crate::store::documents::minute_stats::Rates;
 use crate::store::engine::{EngineResult, Read};
 use crate::store::environment::Environment;
-use crate::store::move_store::mark;
+use crate::store::move_store::marker;
 
 /// A connection's cache.
 #[derive(Debug, Default)]
@@ -134,7 +134,7 @@ impl ConnectionCache {
         }
         let version = db.configuration_version()?;
         if self.shut.as_ref().is_none_or(|(known, _)| *known != version) {
-            self.shut = Some((version, mark::refusal(db)?));
+            self.shut = Some((version, marker::refusal(db)?));
         }
         match &self.shut {
             Some((_, Some(why))) => Err(StoreError::Moved(why.clone())),
@@ -281,7 +281,7 @@ impl ConnectionCache {
     }
 
     /// The same after a look without the lock: nothing can have been written, and lanes begin where they were read.
-    pub(in crate::store) fn clear_after_look(&mut self) {
+    pub(in crate::store) fn clear_after_snapshot(&mut self) {
         let lane_heads = std::mem::take(&mut self.lane_heads);
         self.clear();
         self.lane_heads = lane_heads;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Deadline, Stopwatch};
-use crate::error::{ActError, AlertError, ScheduleError, StoreError, SubmitError, WorkError};
+use crate::error::{ActionError, AlertError, ScheduleError, StoreError, SubmitError, WorkError};
 use crate::job::JobId;
 use crate::limits;
 use crate::store::engine::{ReadTask, WriteTask};
@@ -37,7 +37,7 @@ macro_rules! is_store_error {
     )*};
 }
 
-is_store_error!(SubmitError, ActError, WorkError, ScheduleError, AlertError);
+is_store_error!(SubmitError, ActionError, WorkError, ScheduleError, AlertError);
 
 /// The kind of a task, for the engine that queues it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Many lanes beside several nodes: what a node does not know yet it reads before it has its turn, so that nobody waits for it.
+//! Many lanes beside several nodes: a node reads missing counts and positions before it takes the lock, so that no other node waits.
 
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ async fn what_maintenance_finds_due_makes_no_claim_read_the_lanes_again() {
     pair.end().await;
 }
 
-/// Counts of many lanes are added up bit by bit, and stay what they are: for who has followed, and for who reads them anew.
+/// Counts of many lanes are added up bit by bit, and stay the same: on a node that has followed the commits, and on one that reads them again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_of_many_lanes_are_added_up_bit_by_bit() {
     let pair = Pair::start(LANES).await;

@@ -154,7 +154,7 @@ fn roll(tx: &mut ReadTx<'_>, period: i64, due: &mut RollUp) -> Result<(), StoreE
     }
     for (scope, point) in &mut scopes {
         for sample in samples.values() {
-            point.merge(&sample.of(scope));
+            point.merge(&sample.get(scope));
         }
     }
     for (scope, point) in &scopes {

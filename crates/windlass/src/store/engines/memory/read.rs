@@ -74,7 +74,7 @@ impl JobTable for Tables {
             Order::Newest => fitting.rev().take(scan.limit).collect(),
             Order::Claim => {
                 let mut rows: Vec<&Row> = fitting.collect();
-                rows.sort_by_key(|row| ClaimOrder::of(&row.job));
+                rows.sort_by_key(|row| ClaimOrder::new(&row.job));
                 rows.truncate(scan.limit);
                 rows
             }
@@ -127,7 +127,7 @@ impl ReadyIndex for Tables {
             .filter(|job| job.state == JobState::Scheduled && job.is_blocked && job.concurrency == Some(key))
         {
             let best = first.entry(&job.lane).or_insert(job);
-            if ClaimOrder::of(job) < ClaimOrder::of(best) {
+            if ClaimOrder::new(job) < ClaimOrder::new(best) {
                 *best = job;
             }
         }

@@ -304,7 +304,7 @@ mod tests {
 
         fn made_for(&self) -> Option<ReadSource> {
             let caller = Caller::new(self.0, Role::Viewer, None);
-            (!self.0.is_empty()).then(|| ReadSource::of(&caller))
+            (!self.0.is_empty()).then(|| ReadSource::from_caller(&caller))
         }
     }
 
