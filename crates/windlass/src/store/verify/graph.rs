@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::repair::Defect;
 use super::{VerifyCounts, VerifyReport};
 use crate::error::StoreError;
-use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
+use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq, Wait};
 use crate::limits;
 use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::cascade::{self, Cascade};
@@ -22,6 +22,7 @@ pub(super) struct Graph {
     groups: VerifyReport,
     tenants: VerifyReport,
     blocked: VerifyReport,
+    priorities: VerifyReport,
 }
 
 impl Default for Graph {
@@ -41,6 +42,10 @@ impl Default for Graph {
             blocked: VerifyReport::new(
                 "concurrency_keys",
                 "a blocked job waits for a job that holds its key or is next for it",
+            ),
+            priorities: VerifyReport::new(
+                "priorities",
+                "a job that waits for others is as urgent as the most urgent of them",
             ),
         }
     }
@@ -86,7 +91,7 @@ impl Near {
 
 impl Graph {
     pub(super) fn reports(self) -> Vec<VerifyReport> {
-        vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked]
+        vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked, self.priorities]
     }
 
     pub(super) fn check(
@@ -106,7 +111,8 @@ impl Graph {
         if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
             self.check_dependencies(tx, facts, near)?;
         }
-        if job.has.children {
+        let waits_for_group = job.details.wait.as_ref().is_some_and(|wait| wait.groups().next().is_some());
+        if job.has.children || waits_for_group {
             self.check_groups(tx, job)?;
         }
         if let Some(parent) = job.parent
@@ -143,6 +149,9 @@ impl Graph {
     ) -> Result<(), StoreError> {
         let job = &facts.job;
         let edges = near.edges.remove(&job.seq).unwrap_or_default();
+        let finding = inherits_otherwise(tx, facts, &edges, near)?;
+        let priority = Some(Defect::Priority(job.seq));
+        self.priorities.count_defect(finding.map(|text| (format!("job {}: {text}", job.id), priority)));
         let any_kept = edges.iter().filter(|edge| edge.need == Need::AfterAny).count();
         // A dependency that was pruned or deleted took its edge along; it had ended, and was counted when it did.
         let (mut after_open, mut any_ended) = (0, facts.spec.after_any.len() > any_kept);
@@ -204,7 +213,9 @@ impl Graph {
     fn check_groups(&mut self, tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
         let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Group, name: None, above: None, limit };
+        let mut missing: BTreeSet<u64> = job.details.wait.iter().flat_map(Wait::groups).collect();
         for data in tx.db.job_data(query)? {
+            missing.remove(&data.number);
             let group: ChildGroup = parse(&data.body)?;
             let found = count_children(tx, job, data.number)?;
             let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(data.number));
@@ -214,9 +225,17 @@ impl Graph {
             let say = |finding: String| {
                 (format!("job {}: group {} {finding}", job.id, data.number), defect.clone())
             };
-            self.groups.count_defect(found.differ_from(&group, job.state.is_final()).map(say));
+            let differs = found.differ_from(&group, job.state.is_final());
+            let is_undecided = differs.is_none() && group.lacks_decision();
+            self.groups.count_defect(differs.map(say));
+            self.groups
+                .count_defect(is_undecided.then(|| say("is not decided, although its children are".into())));
             self.groups
                 .count_defect(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
+        }
+        for number in missing {
+            let text = format!("job {}: waits for group {number}, which does not exist", job.id);
+            self.groups.count_finding(Some(text));
         }
         Ok(())
     }
@@ -295,6 +314,33 @@ fn has_group(tx: &mut ReadTx<'_>, seq: Seq, group: u64) -> Result<bool, StoreErr
     let above = group.checked_sub(1);
     let query = JobDataQuery { seq, kind: JobDataKind::Group, name: None, above, limit: 1 };
     Ok(tx.db.job_data(query)?.first().is_some_and(|found| found.number == group))
+}
+
+/// How the priority that a job inherits differs from that of all its dependencies, unless a change is still on its way.
+fn inherits_otherwise(
+    tx: &mut ReadTx<'_>,
+    VerifyCounts { job, spec, .. }: &VerifyCounts,
+    edges: &[Edge],
+    near: &mut Near,
+) -> Result<Option<String>, StoreError> {
+    // What was removed may have been more urgent.
+    let is_whole = edges.len() == spec.after.len() + spec.after_any.len();
+    if job.state.is_final() || !job.has_unmet_dependencies() || !is_whole {
+        return Ok(None);
+    }
+    let found: Vec<JobRecord> =
+        edges.iter().filter_map(|edge| near.jobs.get(&edge.dependency).cloned()).collect();
+    let most = found.iter().map(JobRecord::effective_priority).max();
+    if found.len() < edges.len() || most == Some(job.inherited) {
+        return Ok(None);
+    }
+    for (edge, dependency) in edges.iter().zip(&found) {
+        if cascade::propagates_priority(tx.db, dependency)? || near.covers(tx, edge)? {
+            return Ok(None);
+        }
+    }
+    let inherited = job.inherited;
+    Ok(most.map(|most| format!("inherits priority {inherited}, the jobs it waits for have {most}")))
 }
 
 type Finding = Option<(String, Option<Defect>)>;
