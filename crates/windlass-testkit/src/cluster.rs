@@ -237,14 +237,16 @@ impl Cluster {
     }
 
     fn control(&self, arguments: &[&str]) {
-        assert!(self.is_done(arguments), "pg_ctl {arguments:?}");
+        let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        assert!(self.is_done(arguments), "pg_ctl {arguments:?}: {}", log());
     }
 
     fn is_done(&self, arguments: &[&str]) -> bool {
-        let mut command = as_user(&binary("pg_ctl"));
-        // A server that is started again has the environment of the first start.
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.arg("-D").arg(self.folder.join("data")).args(arguments);
+        // A server that is started again has the environment of the first start. It is that of the server's own user: what is
+        // loaded into a process leaves files behind that another user may not open.
+        let mut command = as_user(Path::new("env"));
+        command.args(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
+        command.arg(binary("pg_ctl")).arg("-D").arg(self.folder.join("data")).args(arguments);
         // A server that inherits a pipe would keep it open forever.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().expect("pg_ctl runs").success()

@@ -108,7 +108,11 @@ impl Graph {
         if facts.spec.idempotency_key.is_some() {
             self.keys.count_finding(idempotency_key(tx, facts)?.map(say));
         }
-        if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
+        let has_dependencies = !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty();
+        if has_dependencies || job.state == JobState::Pending {
+            let finding = inherits_otherwise(tx, facts, near)?;
+            let defect = Some(Defect::Priority(job.seq));
+            self.priorities.count_defect(finding.map(|text| (say(text), defect)));
             self.check_dependencies(tx, facts, near)?;
         }
         let waits_for_group = job.details.wait.as_ref().is_some_and(|wait| wait.groups().next().is_some());
@@ -149,9 +153,6 @@ impl Graph {
     ) -> Result<(), StoreError> {
         let job = &facts.job;
         let edges = near.edges.remove(&job.seq).unwrap_or_default();
-        let finding = inherits_otherwise(tx, facts, &edges, near)?;
-        let priority = Some(Defect::Priority(job.seq));
-        self.priorities.count_defect(finding.map(|text| (format!("job {}: {text}", job.id), priority)));
         let any_kept = edges.iter().filter(|edge| edge.need == Need::AfterAny).count();
         // A dependency that was pruned or deleted took its edge along; it had ended, and was counted when it did.
         let (mut after_open, mut any_ended) = (0, facts.spec.after_any.len() > any_kept);
@@ -199,6 +200,11 @@ impl Graph {
         let is_live = !job.state.is_final();
         let any_open = any_kept > 0 && !any_ended;
         let differs = is_live && (after_open != job.after_unmet || (any_open && !job.any_unmet));
+        let is_stuck = job.state == JobState::Pending && !differs && !job.has_unmet_dependencies();
+        self.dependencies.count_defect(is_stuck.then(|| {
+            let defect = is_derivable.then_some(Defect::Dependencies(job.seq));
+            (format!("job {}: is pending without an open dependency", job.id), defect)
+        }));
         let too_many = edges.len() > limits::DEPENDENCIES_MAX || job.depth > limits::DEPENDENCY_DEPTH_MAX;
         self.dependencies.count_defect((differs || too_many).then(|| {
             let text = format!(
@@ -320,9 +326,9 @@ fn has_group(tx: &mut ReadTx<'_>, seq: Seq, group: u64) -> Result<bool, StoreErr
 fn inherits_otherwise(
     tx: &mut ReadTx<'_>,
     VerifyCounts { job, spec, .. }: &VerifyCounts,
-    edges: &[Edge],
     near: &mut Near,
 ) -> Result<Option<String>, StoreError> {
+    let edges = near.edges.get(&job.seq).cloned().unwrap_or_default();
     // What was removed may have been more urgent.
     let is_whole = edges.len() == spec.after.len() + spec.after_any.len();
     if job.state.is_final() || !job.has_unmet_dependencies() || !is_whole {

@@ -176,9 +176,6 @@ fn waits(facts: &VerifyCounts, _: &Served) -> Option<String> {
         (JobState::Waiting, None) => Some("is waiting, and not for anything".to_owned()),
         (JobState::Waiting | JobState::Suspended, Some(_)) => None,
         (_, Some(wait)) => Some(format!("is {state}, and waits for {wait:?}")),
-        (JobState::Pending, None) if !facts.job.has_unmet_dependencies() => {
-            Some("is pending without an open dependency".to_owned())
-        }
         (JobState::Retrying, None) if retry_at.is_none() => {
             Some("is retrying, and its backoff has no end".to_owned())
         }

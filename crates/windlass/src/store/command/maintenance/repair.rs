@@ -216,7 +216,8 @@ impl WriteTx<'_> {
             return self.apply_dependency_end(seq, Need::After, state);
         }
         // The last step is a transition: it decides the job's state.
-        let is_last = job.state == JobState::Pending && open == 0 && job.after_unmet > 0;
+        let has_one_left = job.after_unmet > 0 || !job.any_unmet;
+        let is_last = job.state == JobState::Pending && open == 0 && has_one_left;
         let numbers = JobRecord { after_unmet: open + u32::from(is_last), ..job.clone() };
         let is_counted = numbers != job;
         if is_counted {

@@ -18,7 +18,6 @@ async fn found(store: &Store, code: &str) -> VerifyReport {
 async fn a_job_that_waits_for_nothing_is_found() {
     for (from, to, said) in [
         (JobState::Scheduled, JobState::Waiting, "is waiting, and not for anything"),
-        (JobState::Scheduled, JobState::Pending, "is pending without an open dependency"),
         (JobState::Delayed, JobState::Retrying, "is retrying, and its backoff has no end"),
         (JobState::Waiting, JobState::Scheduled, "is scheduled, and waits for"),
     ] {
@@ -43,8 +42,34 @@ async fn a_job_that_waits_for_nothing_is_found() {
 async fn a_job_that_forgot_its_open_dependency_is_found() {
     let t = Fixture::new(On::Sqlite);
     let placed = t.placed(JobState::Pending).await;
-    let store = edited(&t, |file| rewrite(file, placed.id, |body| body[place_of_unmet(body)] = 0)).await;
-    assert_eq!(broken(&store).await, ["waits", "dependencies"]);
+    let store = edited(&t, |file| {
+        rewrite(file, placed.id, |body| {
+            let at = place_of_unmet(body);
+            body[at] = 0;
+        });
+    })
+    .await;
+    assert_eq!(broken(&store).await, ["dependencies"]);
+}
+
+#[tokio::test]
+async fn a_job_that_is_pending_without_a_dependency_is_found_and_moved_on() {
+    let t = Fixture::new(On::Sqlite);
+    let placed = t.placed(JobState::Scheduled).await;
+    let store = edited(&t, |file| {
+        rewrite(file, placed.id, |body| {
+            let at = place_of_state(body);
+            assert_eq!(body[at], JobState::Scheduled as u8);
+            body[at] = JobState::Pending as u8;
+        });
+    })
+    .await;
+    let dependencies = found(&store, "dependencies").await;
+    assert_eq!(dependencies.findings, [format!("job {}: is pending without an open dependency", placed.id)]);
+    assert!(super::repair::repaired(&store, &t.me).await.contains(&"dependencies"));
+    let found = store.get(&t.me, placed.id).await.unwrap().expect("it is there");
+    assert_eq!(found.job.state, JobState::Scheduled);
+    store.close();
 }
 
 /// A parent whose only child has ended.
@@ -93,7 +118,8 @@ async fn a_group_that_is_gone_or_was_not_decided_is_found() {
 /// Both when it is too low and when it is too high.
 #[tokio::test]
 async fn a_priority_that_was_not_passed_on_is_found_and_passed_on() {
-    for wrong in [Priority::BULK, Priority::CRITICAL] {
+    // The own priority of the first one is normal, which the other one inherits if it inherits less.
+    for wrong in [[Priority::BULK, Priority::NORMAL], [Priority::CRITICAL; 2]] {
         let t = Fixture::new(On::Sqlite);
         let low = t.submit(NewJob { priority: Some(Priority::LOW), ..new_job("low") }).await.id;
         let high = t.submit(NewJob { priority: Some(Priority::HIGH), ..new_job("high") }).await.id;
@@ -101,7 +127,7 @@ async fn a_priority_that_was_not_passed_on_is_found_and_passed_on() {
         let waits = t.submit(NewJob { after, ..new_job("waits") }).await.id;
         let last = t.submit(NewJob { after: vec![Dependency::Job(waits)], ..new_job("last") }).await.id;
         let store = edited(&t, |file| {
-            for id in [waits, last] {
+            for (id, wrong) in [waits, last].into_iter().zip(wrong) {
                 rewrite(file, id, |body| {
                     let at = place_of_state(body) + 2;
                     assert_eq!(body[at], Priority::HIGH.value());
@@ -111,7 +137,7 @@ async fn a_priority_that_was_not_passed_on_is_found_and_passed_on() {
         })
         .await;
         let priorities = found(&store, "priorities").await;
-        assert!(priorities.broken > 0, "{priorities:?}");
+        assert_eq!(priorities.broken, 1, "{priorities:?}");
         assert!(priorities.findings[0].contains(&waits.to_string()), "{priorities:?}");
         assert!(super::repair::repaired(&store, &t.me).await.contains(&"priorities"));
         store.close();
