@@ -12,9 +12,10 @@ mod recording;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
+use windlass::clock::Stopwatch;
 use windlass::limits;
 
 pub(super) use self::life::live;
@@ -90,7 +91,7 @@ fn a_loss_of_power_at_any_moment_loses_nothing_that_was_acknowledged() {
     let wanted = check::Wanted {
         images: setting("WINDLASS_POWERLOSS_IMAGES").unwrap_or(IMAGES),
         in_round: IMAGES,
-        until: seconds.map(|seconds| Instant::now() + seconds),
+        limit: seconds.map(|seconds| (Stopwatch::start(), seconds)),
         seed: seed().wrapping_sub(SEED),
     };
     let lender = lender();

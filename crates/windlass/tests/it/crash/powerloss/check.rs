@@ -6,12 +6,13 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
+use windlass::clock::Stopwatch;
 use windlass::store::caller::Caller;
 use windlass::store::{Store, SubmitOptions, restore};
 
@@ -83,14 +84,15 @@ pub(super) struct Wanted {
     pub(super) images: usize,
     /// Images of one round over all moments. The first round is always whole.
     pub(super) in_round: usize,
-    pub(super) until: Option<Instant>,
+    /// What is measured, and how long it may take.
+    pub(super) limit: Option<(Stopwatch, Duration)>,
     /// Changes all images.
     pub(super) seed: u64,
 }
 
 impl Wanted {
     fn is_over(&self, round: usize) -> bool {
-        round > 0 && self.until.is_some_and(|until| Instant::now() > until)
+        round > 0 && self.limit.is_some_and(|(watch, limit)| watch.elapsed() > limit)
     }
 }
 
