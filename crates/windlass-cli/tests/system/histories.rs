@@ -100,11 +100,19 @@ async fn torture(place: Place) {
     assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
 }
 
-/// A request that must succeed, outside of the history.
+/// A request that must succeed, outside of the history. A node that is overloaded says so, and is asked again.
 async fn get(node: std::net::SocketAddr, method: &str, path: &str, body: &Value) -> Value {
-    let request = Request::new(node, method, &format!("/api/v1{path}"));
-    let request = if body.is_null() { request } else { request.json(body) };
-    let answer = tokio::time::timeout(PATIENCE, request.send()).await.expect("it answers");
+    let answered = async {
+        loop {
+            let request = Request::new(node, method, &format!("/api/v1{path}"));
+            let request = if body.is_null() { request } else { request.json(body) };
+            let answer = request.send().await;
+            if answer.status != 503 {
+                return answer;
+            }
+        }
+    };
+    let answer = tokio::time::timeout(PATIENCE, answered).await.expect("it answers");
     assert!(answer.status < 300, "{path}: {}", String::from_utf8_lossy(&answer.body));
     answer.json()
 }
