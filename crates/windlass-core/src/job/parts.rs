@@ -324,6 +324,11 @@ impl ChildGroup {
         self.decided
     }
 
+    /// Whether its numbers decide it, and it is not decided.
+    pub fn lacks_decision(&self) -> bool {
+        self.decided.is_none() && self.decision().is_some()
+    }
+
     /// Takes over the numbers of a recount, and decides the group if they do.
     pub fn recounted(&mut self, open: u32, completed: u32) {
         (self.open, self.completed) = (open, completed);

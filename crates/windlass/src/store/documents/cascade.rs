@@ -143,6 +143,11 @@ pub(crate) fn of_dependents(
     kept.map(|document| Cascade::parse(&document)).transpose()
 }
 
+/// Whether the priority of this job has yet to be propagated to some of its dependents.
+pub(crate) fn propagates_priority(db: &mut (impl Read + ?Sized), job: &JobRecord) -> EngineResult<bool> {
+    Ok(db.document(DocumentKind::Cascade, &priority_key(job.depth, job.seq))?.is_some())
+}
+
 /// Whether this child of a cancelled job has yet to be cancelled.
 pub(crate) fn cancels(db: &mut (impl Read + ?Sized), parent: &JobRecord, child: Seq) -> EngineResult<bool> {
     let key = format!("{}.all", children_key(parent.depth, parent.seq));
