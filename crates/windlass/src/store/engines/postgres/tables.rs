@@ -64,6 +64,8 @@ pub(super) struct Tables {
     pub(super) generation: u64,
     /// Whether other nodes had committed when this transaction began, and so probably will have when the next does.
     pub(super) is_shared: bool,
+    /// Whether a snapshot before the lock has seen commits of other nodes, which the transaction then does not meet.
+    pub(super) has_looked_past_others: bool,
     /// `None` until first used, and again after another node may have changed them.
     pub(super) counts: Option<Counts>,
     /// Changes of counts in this transaction.
@@ -103,6 +105,7 @@ impl Tables {
             meta: Meta::default(),
             generation: 0,
             is_shared: false,
+            has_looked_past_others: false,
             counts: None,
             moved: BTreeMap::new(),
             floors: ClaimBounds::default(),

@@ -121,6 +121,7 @@ impl Tables {
             }
             tables.link.answers(asked)
         })?;
+        self.is_shared |= std::mem::take(&mut self.has_looked_past_others);
         self.keep(first, answers);
         if joined.len() == JOINED_MAX {
             // More may have come than was asked for.
@@ -201,6 +202,7 @@ impl Tables {
         self.begin_snapshot(false)?;
         let (now, _) =
             self.apply_foreign_commits(true, Vec::new(), |tables, asked| tables.link.answers(asked))?;
+        self.has_looked_past_others |= self.is_shared;
         self.access = Access::Look;
         Ok(now)
     }

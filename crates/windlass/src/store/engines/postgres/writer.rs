@@ -406,6 +406,7 @@ impl Writer {
         let (mut now, mut asked) = self.begin_turn(tasks, arriving)?;
         if self.has_lost_lanes(known, tasks) {
             // The lock is given back: nobody waits while they are read.
+            self.tables.has_looked_past_others = true;
             self.tables.rollback();
             self.look_ahead(tasks)?;
             (now, asked) = self.begin_turn(tasks, arriving)?;
