@@ -1,6 +1,7 @@
 //! The HTTP API: the table of all routes. Handlers are thin: they decode, call the store, and encode.
 
 mod app;
+mod aside;
 mod dev;
 mod mcp;
 mod openapi;

@@ -54,6 +54,7 @@ use crate::handler::States;
 use crate::job::{
     AttemptId, Fence, JobId, JobMetadata, JobType, Payload, Priority, Progress, QueueName, Tenant, WorkerId,
 };
+use crate::ordered::CollectOrdered;
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use crate::store::command::claim::ClaimedJob;
 use crate::store::command::finish::Park;
@@ -147,7 +148,8 @@ impl Cx {
         // The handler has started, whether or not the store knows it yet.
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
-        let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
+        let saved =
+            checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect_ordered();
         let order = Order::new(SavedHistory::new(checkpoints));
         Cx(Arc::new(Shared {
             client,

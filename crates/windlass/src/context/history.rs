@@ -11,6 +11,7 @@ use windlass_core::skip_none;
 use super::CHECKPOINT;
 use crate::clock::Timestamp;
 use crate::job::{Failure, GroupStrategy, JobType, NewJob};
+use crate::ordered::CollectOrdered;
 use crate::store::command::claim::Checkpoint;
 
 /// Prefixes of keys that the context uses itself; a step's name must not start with one.
@@ -70,7 +71,7 @@ impl GroupShape {
         GroupShape {
             strategy,
             count: jobs.len(),
-            types: jobs.iter().map(|job| job.job_type.clone()).collect(),
+            types: jobs.iter().map(|job| job.job_type.clone()).collect_ordered(),
         }
     }
 }
@@ -166,7 +167,7 @@ impl SavedHistory {
         }
         let is_required = |at: u32| !optional.iter().any(|(first, last)| *first < at && at < *last);
         let placed = known.places.iter().filter_map(|(key, places)| Some((places.at?, key.clone())));
-        known.required = placed.filter(|(at, _)| is_required(*at)).collect();
+        known.required = placed.filter(|(at, _)| is_required(*at)).collect_ordered();
         known
     }
 

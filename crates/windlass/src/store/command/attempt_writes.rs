@@ -13,6 +13,7 @@ use crate::clock::Timestamp;
 use crate::error::{FieldError, FieldProblem, WorkError};
 use crate::job::{Fence, JobId, JobRecord, Progress, WorkerId, check_text, cut, start as start_job};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::encode;
 use crate::store::engine::{JobData, JobDataKind, JobDataWrite};
@@ -229,7 +230,7 @@ pub(super) fn check_room(
             AttemptWrite::Checkpoint { step, value } => Some((step.as_str(), value.len())),
             AttemptWrite::Progress(_) | AttemptWrite::Logs(_) | AttemptWrite::Stream { .. } => None,
         })
-        .collect();
+        .collect_ordered();
     let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let (mut count, mut bytes) = (kept(job.details.checkpoints), kept(job.details.checkpoint_bytes));
     let (count_max, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX);

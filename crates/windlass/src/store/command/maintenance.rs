@@ -15,6 +15,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, Seq, WorkerId};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::documents::cascade::LeaseEnd;
 use crate::store::documents::config::Worker;
 use crate::store::documents::minute_stats::minute_of;
@@ -163,7 +164,7 @@ impl WriteTx<'_> {
         let filter = Filter { workers, states: vec![JobState::Running], ..Filter::default() };
         let limit = limits::BUSY_JOBS_SCAN_MAX;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
-        let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect();
+        let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect_ordered();
         Ok((page.len() < limit).then(busy))
     }
 

@@ -18,6 +18,7 @@ use crate::job::{
 };
 use crate::key::KeyId;
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::settings::shorter;
 use crate::settings::{PauseMode, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings};
 use crate::store::caller::Caller;
@@ -257,7 +258,7 @@ impl Config {
             tenant.is_none() || everybodys.is_none_or(|settings| settings.push.is_none())
         };
         let found = self.queues.iter().filter(|(key, _)| is_in_force(key));
-        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
+        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect_ordered()
     }
 
     /// How many queues, types and lanes with jobs a tenant may have.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::minute_stats::Minute;
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 
 /// What statistics are about, within a tenant or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -301,7 +302,7 @@ impl Sums {
                 taken[kind] <= limits::HISTORY_NAMES_MAX
             })
         });
-        by_load.into_iter().collect()
+        by_load.into_iter().collect_ordered()
     }
 }
 

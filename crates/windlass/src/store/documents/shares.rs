@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::error::{FieldError, FieldProblem};
 use crate::job::{JobType, QueueName};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::caller::Caller;
 use crate::store::documents::config::{Config, PauseScope};
 
@@ -29,7 +30,7 @@ impl Config {
             }
         });
         let named = settings.chain(paused).filter(|(_, tenant)| **tenant == caller.tenant);
-        let named: BTreeSet<&QueueName> = named.map(|(queue, _)| queue).collect();
+        let named: BTreeSet<&QueueName> = named.map(|(queue, _)| queue).collect_ordered();
         self.check_named(caller, ("queue", "max_queues"), queue, &named)
     }
 
@@ -39,7 +40,7 @@ impl Config {
             PauseScope::Type { job_type, tenant } if *tenant == caller.tenant => Some(job_type),
             _ => None,
         });
-        self.check_named(caller, ("type", "max_types"), job_type, &named.collect())
+        self.check_named(caller, ("type", "max_types"), job_type, &named.collect_ordered())
     }
 
     fn check_named<N: Ord + ToString>(

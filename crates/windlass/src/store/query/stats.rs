@@ -8,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, JobType, Lane, QueueName, Seq, Tenant};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::caller::Caller;
 use crate::store::documents::budget::{self, BudgetUsage, Period};
 use crate::store::documents::cascade::KEYS_END;
@@ -92,14 +93,14 @@ fn add<'a, N: Ord>(sums: &mut ByName<'a, N>, name: &'a N, counts: &StateCounts) 
 }
 
 fn by_state(counts: &StateCounts) -> ByState {
-    JobState::ALL.into_iter().map(|state| (state, counts[state as usize])).collect()
+    JobState::ALL.into_iter().map(|state| (state, counts[state as usize])).collect_ordered()
 }
 
 /// The first `most` names with their counts, and how many more there were.
 fn named<N: Ord + Clone>(sums: ByName<'_, N>, most: usize) -> (BTreeMap<N, ByState>, u64) {
     let left_out = sums.len().saturating_sub(most) as u64;
     let named = sums.into_iter().take(most).map(|(name, counts)| (name.clone(), by_state(&counts)));
-    (named.collect(), left_out)
+    (named.collect_ordered(), left_out)
 }
 
 /// Statistics with at most `most` names of each kind.

@@ -9,6 +9,7 @@ use super::super::parameter::Column;
 use super::Tables;
 use crate::error::StoreError;
 use crate::job::{Lane, Policy};
+use crate::ordered::CollectOrdered;
 use crate::store::engine::EngineResult;
 use crate::store::engines::sql::checksum::checksum_of_texts;
 use crate::store::engines::sql::interner::{lane_check, lane_names, read_lane, read_policy};
@@ -102,7 +103,7 @@ impl Tables {
         }
         let ids = self.find_lanes(wanted.iter().copied())?;
         let unknown = ids.iter().zip(&wanted).filter(|(id, _)| **id == 0);
-        let new: BTreeSet<&Arc<Lane>> = unknown.map(|(_, lane)| *lane).collect();
+        let new: BTreeSet<&Arc<Lane>> = unknown.map(|(_, lane)| *lane).collect_ordered();
         if new.is_empty() {
             return Ok(());
         }
