@@ -146,7 +146,11 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
             Err(error) if is_lost && attempt < limits::OPEN_ATTEMPTS => {
                 tracing::info!(%error, "connecting again to open the store");
                 // The delay may be on the way, which this thread cannot tell: later attempts have more time in any case.
-                if attempt > OPEN_ATTEMPTS_IN_HASTE { idle.lost_after(None) } else { idle.lost() }
+                if attempt > OPEN_ATTEMPTS_IN_HASTE {
+                    idle.lost_after(None)
+                } else {
+                    idle.lost()
+                }
                 tables.relink(connection::Connection::connect(address)?);
             }
             looked => {
