@@ -93,7 +93,7 @@ impl Cluster {
         self.control(&["-m", how, "-w", "-l", "/dev/null", "restart"]);
     }
 
-    /// Crashes the server for good.
+    /// Crashes the server; it is not started again.
     pub fn crash(&self) {
         self.control(&["-m", "immediate", "-w", "stop"]);
     }

@@ -19,6 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Spec};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::documents::attempt::{self, AttemptRecord};
 use crate::store::documents::key_counts::KeyCounts;
 use crate::store::engine::{ClaimOrder, Damage, JobDataKind, JobDataQuery};
@@ -133,7 +134,7 @@ pub(crate) fn verify(
         let scan = Scan { filter: Filter::default(), order: Order::Oldest, after, limit };
         let page = tx.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
-        after = Some(ClaimOrder::of(last));
+        after = Some(ClaimOrder::new(last));
         progress.more(page.len());
         let (page, damaged) = facts(tx, page)?;
         for (job, damage) in damaged {
@@ -232,8 +233,8 @@ fn counters(
 ) -> Result<VerifyReport, StoreError> {
     let mut report = VerifyReport::new("counters", "counters by lane and state equal a recount of all jobs");
     let counts = tx.db.counts()?;
-    let counted: BTreeSet<&Arc<Lane>> = recount.keys().map(|(lane, _)| lane).collect();
-    let lanes: BTreeSet<&Arc<Lane>> = counts.lanes.keys().chain(counted).collect();
+    let counted: BTreeSet<&Arc<Lane>> = recount.keys().map(|(lane, _)| lane).collect_ordered();
+    let lanes: BTreeSet<&Arc<Lane>> = counts.lanes.keys().chain(counted).collect_ordered();
     for lane in lanes {
         for state in JobState::ALL {
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);

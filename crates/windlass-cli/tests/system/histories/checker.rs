@@ -1,4 +1,4 @@
-//! Decides from a history whether the guarantees held. It knows nothing of the faults: a call without an answer may have
+//! Decides from a history whether the guarantees held. It does not know the faults: a call without an answer may have
 //! happened at any time after it was made, or never.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

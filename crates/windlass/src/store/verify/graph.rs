@@ -305,7 +305,7 @@ pub(crate) fn count_children(
         let scan = Scan { filter, order: Order::Oldest, after, limit: limits::VERIFY_PAGE };
         let page = tx.db.scan(&scan)?;
         let Some(last) = page.last() else { return Ok(found) };
-        after = Some(ClaimOrder::of(last));
+        after = Some(ClaimOrder::new(last));
         for child in page.iter().filter(|child| child.parent.is_some_and(|found| found.group == group)) {
             found.add(child);
         }

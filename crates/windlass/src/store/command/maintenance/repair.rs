@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::audit::AuditEvent;
-use crate::error::ActError;
+use crate::error::ActionError;
 use crate::job::{ChildGroup, JobEvent, JobRecord, JobState, Need, Seq, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -36,7 +36,7 @@ pub(crate) fn repair(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     step: &Step<'_>,
-) -> Result<RepairResult, ActError> {
+) -> Result<RepairResult, ActionError> {
     caller.require(Permission::Administer)?;
     let repaired = tx.repair(step)?;
     if repaired == RepairResult::Done {

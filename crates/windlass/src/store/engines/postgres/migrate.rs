@@ -22,7 +22,7 @@ struct Step {
 }
 
 /// The steps; the first one creates the tables in an empty schema.
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "0001_foundation", sql: include_str!("migrations/0001_foundation.sql"), works_with: 1 },
     // No older version was ever released.
     Step { name: "0002_inbox", sql: include_str!("migrations/0002_inbox.sql"), works_with: 2 },
@@ -52,6 +52,8 @@ const STEPS: [Step; 12] = [
     },
     // Earlier builds read counts only from where the last ones were added up.
     Step { name: "0012_counts_bit_by_bit", sql: "", works_with: 12 },
+    // It changed a function only.
+    Step { name: "0013_quick_appends", sql: "", works_with: 12 },
 ];
 /// The SQL functions, installed again after the last step. A change to them needs a step of its own, if only an empty one.
 const FUNCTIONS: [&str; 3] = [

@@ -60,6 +60,9 @@ pub(crate) struct TaskQueue<T> {
     /// The same for a thread that waits for something else, too.
     #[cfg(feature = "postgres")]
     arrival: Notify,
+    /// The same for each of the threads that [gather](TaskQueue::gather).
+    #[cfg(feature = "postgres")]
+    gathered: [Condvar; limits::APPENDERS],
     /// Signals threads that only do urgent work.
     urgent_arrived: Condvar,
     waiting_max: usize,
@@ -74,7 +77,12 @@ struct Lines<T> {
     is_turn: bool,
     /// The error for new tasks once the queue is closed.
     refusal: Option<StoreError>,
+    /// The threads that wait in [`gather`](TaskQueue::gather), or are about to. The last is the one that was busy last, and is
+    /// given the next tasks.
+    #[cfg(feature = "postgres")]
+    gatherers: Vec<usize>,
     /// So many tasks must wait before a thread that gathers them is woken.
+    #[cfg(feature = "postgres")]
     wanted: usize,
 }
 
@@ -89,6 +97,28 @@ impl<T> Lines<T> {
 
     fn next(&mut self) -> Option<T> {
         self.urgent.pop_front().or_else(|| self.normal.pop_front()).or_else(|| self.turns.pop())
+    }
+
+    /// See [`TaskQueue::take`].
+    fn take(&mut self, max: usize) -> Vec<T>
+    where
+        T: WaitingTask,
+    {
+        let urgent = self.urgent.len().min(max);
+        let mut taken: Vec<T> = self.urgent.drain(..urgent).collect();
+        if taken.len() < max {
+            taken.extend(self.next_turn());
+        }
+        let mut room =
+            if taken.is_empty() { limits::GROUP_JOBS_MAX } else { limits::GROUP_JOBS_BESIDE_URGENT };
+        while taken.len() < max
+            && let Some(next) = self.normal.front()
+            && (taken.is_empty() || next.weight() <= room)
+        {
+            room = room.saturating_sub(next.weight());
+            taken.extend(self.normal.pop_front());
+        }
+        taken
     }
 
     /// The next task of the sources served in turns, if it is their turn: tasks without a source count as one more
@@ -107,12 +137,24 @@ impl<T: WaitingTask> TaskQueue<T> {
     pub(crate) fn new(waiting_max: usize) -> TaskQueue<T> {
         let (urgent, normal) = (VecDeque::new(), VecDeque::new());
         let turns = RoundRobin::default();
-        let lines = Lines { urgent, normal, turns, is_turn: false, refusal: None, wanted: 0 };
+        let lines = Lines {
+            urgent,
+            normal,
+            turns,
+            is_turn: false,
+            refusal: None,
+            #[cfg(feature = "postgres")]
+            gatherers: Vec::with_capacity(limits::APPENDERS),
+            #[cfg(feature = "postgres")]
+            wanted: 0,
+        };
         TaskQueue {
             lines: Mutex::new(lines),
             arrived: Condvar::new(),
             #[cfg(feature = "postgres")]
             arrival: Notify::new(),
+            #[cfg(feature = "postgres")]
+            gathered: Default::default(),
             urgent_arrived: Condvar::new(),
             waiting_max,
         }
@@ -151,11 +193,14 @@ impl<T: WaitingTask> TaskQueue<T> {
         } else {
             lines.normal.push_back(item);
         }
-        let is_wanted = lines.len() >= lines.wanted;
-        drop(lines);
-        if is_wanted {
-            self.arrived.notify_one();
+        #[cfg(feature = "postgres")]
+        if let Some(gatherer) = lines.gatherers.last()
+            && lines.len() >= lines.wanted
+        {
+            self.gathered[*gatherer].notify_one();
         }
+        drop(lines);
+        self.arrived.notify_one();
         #[cfg(feature = "postgres")]
         self.arrival.notify_one();
         if is_urgent {
@@ -167,22 +212,7 @@ impl<T: WaitingTask> TaskQueue<T> {
     /// Up to `max` waiting tasks; empty if there are none. Together they are not too heavy for one commit, unless it is
     /// a single one; next to urgent tasks they are light, so that a heartbeat does not wait for a bulk commit.
     pub(crate) fn take(&self, max: usize) -> Vec<T> {
-        let mut lines = self.lines();
-        let urgent = lines.urgent.len().min(max);
-        let mut taken: Vec<T> = lines.urgent.drain(..urgent).collect();
-        if taken.len() < max {
-            taken.extend(lines.next_turn());
-        }
-        let mut room =
-            if taken.is_empty() { limits::GROUP_JOBS_MAX } else { limits::GROUP_JOBS_BESIDE_URGENT };
-        while taken.len() < max
-            && let Some(next) = lines.normal.front()
-            && (taken.is_empty() || next.weight() <= room)
-        {
-            room = room.saturating_sub(next.weight());
-            taken.extend(lines.normal.pop_front());
-        }
-        taken
+        self.lines().take(max)
     }
 
     /// Returns when a task waits; false once the queue is closed and empty.
@@ -203,41 +233,59 @@ impl<T: WaitingTask> TaskQueue<T> {
         self.arrival.notified().await;
     }
 
-    /// How many ordinary and urgent tasks wait.
+    /// The thread in this place is about to [gather](TaskQueue::gather) again: no other is woken for tasks that arrive until it
+    /// does. Returns how many wait.
     #[cfg(feature = "postgres")]
-    pub(crate) fn len(&self) -> usize {
-        self.lines().len()
+    pub(crate) fn expect_gatherer(&self, place: usize) -> usize {
+        let mut lines = self.lines();
+        lines.gatherers.retain(|waiting| *waiting != place);
+        lines.gatherers.push(place);
+        lines.len()
     }
 
-    /// Waits for tasks, and then for more as long as `pause` of their number wants to; false once the queue is closed and
-    /// empty. For a queue with one thread that waits at a time. `pause` also says how many are enough; it is asked again once
-    /// they are there, and after a [`nudge`](TaskQueue::nudge). Who waits is not woken for each of them.
+    /// Waits for tasks, and then for more as long as `pause` of their number wants to; `None` once the queue is closed and
+    /// empty. `pause` also says how many are enough, and is asked again once they are there: who waits is not woken for each of
+    /// them. `begin` is told how many are taken, before another thread asks how long to wait.
+    ///
+    /// Several threads can wait, each in a place of its own. The tasks are for the one that came last: it was busy last, and so
+    /// was its connection, and no other is woken as long as it keeps up.
     #[cfg(feature = "postgres")]
-    pub(crate) fn gather(&self, pause: impl Fn(usize) -> Option<(Duration, usize)>) -> bool {
-        let mut lines = self.lines();
+    pub(crate) fn gather(
+        &self,
+        place: usize,
+        max: usize,
+        pause: impl Fn(usize) -> Option<(Duration, usize)>,
+        begin: impl FnOnce(usize),
+    ) -> Option<Vec<T>> {
+        let (mut lines, arrived) = (self.lines(), &self.gathered[place]);
+        if !lines.gatherers.contains(&place) {
+            lines.gatherers.push(place);
+        }
         while lines.refusal.is_none() {
-            let pause = pause(lines.len());
-            if pause.is_none() && !lines.is_empty() {
-                return true;
+            let is_first = lines.gatherers.last() == Some(&place);
+            let pause = if is_first { pause(lines.len()) } else { None };
+            if is_first && pause.is_none() && !lines.is_empty() {
+                break;
             }
-            lines.wanted = pause.map_or(1, |(_, enough)| enough);
+            if is_first {
+                lines.wanted = pause.map_or(1, |(_, enough)| enough);
+            }
             lines = match pause {
-                None => self.arrived.wait(lines).unwrap_or_else(PoisonError::into_inner),
+                None => arrived.wait(lines).unwrap_or_else(PoisonError::into_inner),
                 Some((most, _)) => {
-                    self.arrived.wait_timeout(lines, most).unwrap_or_else(PoisonError::into_inner).0
+                    arrived.wait_timeout(lines, most).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
-            lines.wanted = 0;
         }
-        !lines.is_empty()
-    }
-
-    /// Has a thread that gathers tasks ask again how long to wait.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn nudge(&self) {
-        // Under the lock: it is not between asking and waiting.
-        let _lines = self.lines();
-        self.arrived.notify_one();
+        lines.gatherers.retain(|waiting| *waiting != place);
+        let taken = lines.take(max);
+        begin(taken.len());
+        // The next one wants to hear of every task, and of those that are left.
+        lines.wanted = 0;
+        if let Some(next) = lines.gatherers.last().filter(|_| !lines.is_empty()) {
+            self.gathered[*next].notify_one();
+        }
+        (!taken.is_empty()).then_some(taken)
     }
 
     /// Returns the next urgent task once there is one; `None` once the queue is closed and empty. For a thread that is
@@ -261,19 +309,24 @@ impl<T: WaitingTask> TaskQueue<T> {
         self.lines().refusal.is_some()
     }
 
+    fn notify_all(&self) {
+        self.arrived.notify_all();
+        self.urgent_arrived.notify_all();
+        #[cfg(feature = "postgres")]
+        self.gathered.iter().for_each(Condvar::notify_all);
+    }
+
     /// Accepts no more tasks; the waiting ones are still done.
     pub(crate) fn close(&self) {
         self.lines().refusal.get_or_insert(StoreError::Closed);
-        self.arrived.notify_all();
-        self.urgent_arrived.notify_all();
+        self.notify_all();
     }
 
     /// Accepts no more tasks and returns the waiting ones, to be refused.
     pub(crate) fn stop(&self, refusal: &StoreError) -> Vec<T> {
         let mut lines = self.lines();
         lines.refusal = Some(refusal.clone());
-        self.arrived.notify_all();
-        self.urgent_arrived.notify_all();
+        self.notify_all();
         std::iter::from_fn(|| lines.next()).collect()
     }
 }
@@ -304,7 +357,7 @@ mod tests {
 
         fn made_for(&self) -> Option<ReadSource> {
             let caller = Caller::new(self.0, Role::Viewer, None);
-            (!self.0.is_empty()).then(|| ReadSource::of(&caller))
+            (!self.0.is_empty()).then(|| ReadSource::from_caller(&caller))
         }
     }
 
@@ -339,18 +392,53 @@ mod tests {
             (waiting < 3).then_some((Duration::from_secs(3600), 3))
         };
         std::thread::scope(|scope| {
-            let gathering = scope.spawn(|| queue.gather(pause));
+            let gathering = scope.spawn(|| queue.gather(0, 2, pause, |taken| assert_eq!(taken, 2)));
             while queue.lines().wanted != 3 {
                 std::thread::yield_now();
             }
             (0..3).for_each(|item| queue.put(item, false).unwrap());
-            assert!(gathering.join().unwrap());
+            assert_eq!(gathering.join().unwrap(), Some(vec![0, 1]));
         });
         assert_eq!(*asked.lock().unwrap(), [0, 3]);
         queue.close();
-        assert!(queue.gather(|_| None), "what waits is still done");
-        queue.take(3);
-        assert!(!queue.gather(|_| None));
+        assert_eq!(queue.gather(0, 2, |_| None, |_| {}), Some(vec![2]), "what waits is still done");
+        assert_eq!(queue.gather(0, 2, |_| None, |_| {}), None);
+    }
+
+    /// The other one is woken for what is left, and when the first is busy.
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn tasks_are_for_the_thread_that_was_busy_last_and_for_the_other_while_it_is_busy() {
+        let queue = TaskQueue::<usize>::new(16);
+        let waits = |places: &[usize]| {
+            while queue.lines().gatherers != places {
+                std::thread::yield_now();
+            }
+        };
+        let gather = |place| queue.gather(place, 1, |_| None, |_| {});
+        std::thread::scope(|scope| {
+            let other = scope.spawn(move || gather(1));
+            waits(&[1]);
+            for item in [3, 4] {
+                let last = scope.spawn(move || gather(0));
+                waits(&[1, 0]);
+                queue.put(item, false).unwrap();
+                assert_eq!(last.join().unwrap(), Some(vec![item]));
+            }
+            queue.put(5, false).unwrap();
+            assert_eq!(other.join().unwrap(), Some(vec![5]));
+            let both = [0, 1].map(|place| scope.spawn(move || gather(place)));
+            while queue.lines().gatherers.len() < 2 {
+                std::thread::yield_now();
+            }
+            let mut lines = queue.lines();
+            lines.normal.extend([6, 7]);
+            queue.gathered[*lines.gatherers.last().unwrap()].notify_one();
+            drop(lines);
+            let mut all: Vec<_> = both.into_iter().map(|one| one.join().unwrap().unwrap()[0]).collect();
+            all.sort_unstable();
+            assert_eq!(all, [6, 7]);
+        });
     }
 
     fn inbox(urgent: &[usize], normal: &[usize]) -> TaskQueue<usize> {

@@ -25,6 +25,9 @@ use crate::store::tx::cache::ConnectionCache;
 use crate::store::tx::group_commit::{self, NotAppended};
 use crate::store::tx::write_tx::Effects;
 
+/// What the statement of an append would otherwise set for its transaction, each time. Only for connections that are not shared.
+const SETTINGS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
+
 /// An appender.
 pub(in super::super) struct Appender {
     /// Which of the node's appenders it is.
@@ -246,10 +249,14 @@ impl Appender {
             closing: self.closing.clone(),
             ..Waits::default()
         };
-        let connected = writer::connect(&self.address, waits).map(|link| {
+        let connected = writer::connect(&self.address, waits).and_then(|mut link| {
+            if self.address.keeps_statements {
+                link.run(SETTINGS)?;
+            }
             let mut tables = Tables::new(link, Access::Read);
             tables.appends = AppendState::behind(self.address.append_gate());
             self.tables = Some(tables);
+            Ok(())
         });
         self.unavailable = connected.is_err().then(Stopwatch::start);
         connected?;
@@ -282,7 +289,7 @@ impl Appender {
         self.is_outdated = !matches!(has_known, Ok(true));
         if matches!(has_known, Ok(false) | Err(StoreError::Stopped(_))) {
             // The writer stops the store if the database is another one.
-            self.backlog.look_for_losses();
+            self.backlog.check_for_losses();
         }
         if has_known? {
             self.known = KnownCommit::from(meta);

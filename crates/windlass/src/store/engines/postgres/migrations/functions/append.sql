@@ -6,10 +6,14 @@
 --
 -- The lock is shared among appends. A commit that changes the configuration takes it alone: nothing that was decided about
 -- with the old one can then follow. Each statement sees what was committed before it, in this isolation level alone.
+--
+-- Each statement costs as much as the insertion, so most calls run two: a node mostly knows the last commit, and what it
+-- stored last is mostly not taken in yet. For the same reason it has no settings of its own: a node sets them for its
+-- connections, unless a pooler shares these.
 CREATE OR REPLACE FUNCTION @.append(known bigint, known_nonce bigint, config bigint, gate bigint, nonce bigint, body bytea,
     last bigint, last_nonce bigint, last_since bigint,
     OUT head bigint, OUT head_nonce bigint, OUT head_at bigint, OUT number bigint)
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     version bigint;
     is_same boolean;
@@ -20,14 +24,24 @@ BEGIN
     IF pg_catalog.current_setting('synchronous_commit') = 'off' THEN
         PERFORM pg_catalog.set_config('synchronous_commit', 'on', true);
     END IF;
-    PERFORM pg_catalog.pg_advisory_xact_lock_shared(gate);
+    IF pg_catalog.current_setting('plan_cache_mode') <> 'force_generic_plan'
+            OR pg_catalog.current_setting('enable_seqscan') <> 'off' THEN
+        PERFORM pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true),
+            pg_catalog.set_config('enable_seqscan', 'off', true);
+    END IF;
+    -- An expression, which is no statement. It is never null.
+    is_same := pg_catalog.pg_advisory_xact_lock_shared(gate) IS NOT NULL;
     SELECT c.config_version, c.n, c.nonce, c.at,
-            EXISTS (SELECT 1 FROM @.commits k WHERE k.n = known AND k.nonce = known_nonce)
-            AND (last IS NULL OR EXISTS (SELECT 1 FROM @.appends a WHERE a.n = last AND a.nonce = last_nonce)
-                OR EXISTS (SELECT 1 FROM @.commits k WHERE k.n > last_since AND last_nonce = ANY (k.absorbed))
-                OR NOT EXISTS (SELECT 1 FROM @.commits k WHERE k.n = last_since))
-        INTO version, head, head_nonce, head_at, is_same
+            last IS NULL OR EXISTS (SELECT 1 FROM @.appends a WHERE a.n = last AND a.nonce = last_nonce)
+        INTO STRICT version, head, head_nonce, head_at, is_same
         FROM @.commits c ORDER BY c.n DESC LIMIT 1;
+    IF NOT is_same OR known <> head OR known_nonce <> head_nonce THEN
+        SELECT EXISTS (SELECT 1 FROM @.commits k WHERE k.n = known AND k.nonce = known_nonce)
+                AND (last IS NULL OR EXISTS (SELECT 1 FROM @.appends a WHERE a.n = last AND a.nonce = last_nonce)
+                    OR EXISTS (SELECT 1 FROM @.commits k WHERE k.n > last_since AND last_nonce = ANY (k.absorbed))
+                    OR NOT EXISTS (SELECT 1 FROM @.commits k WHERE k.n = last_since))
+            INTO is_same;
+    END IF;
     IF version <> config OR NOT is_same THEN
         head := NULL;
         RETURN;
