@@ -1,16 +1,15 @@
 //! Alerts in the API.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use windlass_core::alert::{AlertCondition, AlertFormat, AlertRule, AlertStatus};
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::{AlertName, JobId, JobType, QueueName, Tenant};
 use windlass_core::limits;
 use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::invalid;
-use crate::json::{ChangeFlag, two_parts};
 use crate::text::Text;
 use crate::time::{Moment, Span};
 
@@ -133,24 +132,6 @@ pub struct Alerts {
     pub next_cursor: Option<String>,
 }
 
-/// An alert after an action.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(extend("x-variant-of" = "Alert"))]
-pub struct ActedAlert {
-    /// The alert.
-    #[serde(flatten)]
-    pub alert: AlertView,
-    /// Whether the action changed anything; only in the response to an action.
-    pub changed: bool,
-}
-
-impl<'de> Deserialize<'de> for ActedAlert {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedAlert, D::Error> {
-        let (alert, ChangeFlag { changed }) = two_parts(deserializer)?;
-        Ok(ActedAlert { alert, changed })
-    }
-}
-
 /// A pause of an alert.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AlertPause")]
@@ -232,9 +213,9 @@ impl From<&AlertCondition> for ConditionFields {
 }
 
 impl TryFrom<ConditionFields> for AlertCondition {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(fields: ConditionFields) -> Result<AlertCondition, Invalid> {
+    fn try_from(fields: ConditionFields) -> Result<AlertCondition, FieldError> {
         let ConditionFields { condition, more_than, longer_than, within, min_attempts } = fields;
         let refuse = |field: &str, is_given: bool| {
             if is_given { Err(invalid(field, "has no meaning for this condition")) } else { Ok(()) }
@@ -272,9 +253,9 @@ impl TryFrom<ConditionFields> for AlertCondition {
 }
 
 impl TryFrom<AlertBody> for AlertRule {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(body: AlertBody) -> Result<AlertRule, Invalid> {
+    fn try_from(body: AlertBody) -> Result<AlertRule, FieldError> {
         let AlertBody { condition, more_than, longer_than, within, min_attempts, .. } = body;
         let fields = ConditionFields { condition, more_than, longer_than, within, min_attempts };
         let mut rule = AlertRule::new(fields.try_into()?, body.url);

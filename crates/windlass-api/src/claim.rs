@@ -177,7 +177,7 @@ pub struct ClaimedView {
 
 impl ClaimedView {
     /// The claimed job, without checkpoints and groups.
-    pub fn of(job: &JobRecord, spec: Spec) -> ClaimedView {
+    pub fn new(job: &JobRecord, spec: Spec) -> ClaimedView {
         let attempt = job.attempt_id();
         let PayloadView { payload, payload_base64, content_type } = (&spec.payload).into();
         ClaimedView {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_fuzz::Family;
 
 use crate::actions::{
@@ -40,7 +40,7 @@ fn refused(problem: &impl Display) -> Result<(), String> {
 }
 
 /// A refusal names a field by its dotted path.
-fn named<T>(outcome: Result<T, Invalid>) -> Result<Option<T>, String> {
+fn named<T>(outcome: Result<T, FieldError>) -> Result<Option<T>, String> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(problem) if problem.field.is_empty() => Err(format!("the refusal names no field: {problem}")),

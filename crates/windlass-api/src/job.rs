@@ -16,11 +16,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use windlass_core::job::{
-    Category, JobId, JobMetadata, JobRecord, JobState, JobType, Payload, QueueName, Spec, SuspendMode,
-    Tenant, Version, WorkerId, WorkerVersion,
+    Category, JobId, JobMetadata, JobRecord, JobState, JobType, Payload, QueueName, RareFields, Spec,
+    SuspendMode, Tenant, Version, WorkerId, WorkerVersion,
 };
 
-use crate::json::{ChangeFlag, Json, two_parts};
+use crate::json::{Json, two_parts};
 use crate::payload::PayloadView;
 use crate::retry::{EffectiveRetry, EffectiveTimeouts};
 use crate::text::Text;
@@ -233,7 +233,7 @@ pub struct Progress {
 
 impl Job {
     /// The job as stored, without its result and payload.
-    pub fn of(job: &JobRecord, spec: Spec, version: Version) -> Job {
+    pub fn from_stored(job: &JobRecord, spec: Spec, version: Version) -> Job {
         let (policy, details, metadata) = (&job.policy, &job.details, spec.metadata);
         Job {
             id: Text(job.id),
@@ -319,6 +319,24 @@ impl Job {
         (self.into(), spec)
     }
 
+    /// The stored fields that few jobs have, as far as the API sends them.
+    fn take_rare_fields(&mut self) -> RareFields {
+        RareFields {
+            is_held: self.state.0 == JobState::Created,
+            suspension: self.suspension.take().map(Into::into),
+            suspend_requested: self.suspend_requested.take().map(Into::into),
+            error: self.error.take().map(Into::into),
+            progress: self.progress.take().map(Into::into),
+            retry_of: self.retry_of.as_ref().map(|id| id.0),
+            superseded_by: self.superseded_by.as_ref().map(|id| id.0),
+            suspended_at: self.suspended_at.map(|moment| moment.0),
+            suspended_by: self.suspended_by.take(),
+            resumed_at: self.resumed_at.map(|moment| moment.0),
+            priority_updated_at: self.priority_updated_at.map(|moment| moment.0),
+            ..RareFields::default()
+        }
+    }
+
     /// Adds the payload.
     #[must_use]
     pub fn with_payload(self, shown: PayloadView) -> Job {
@@ -375,29 +393,11 @@ impl<'de> Deserialize<'de> for SubmittedJob {
     }
 }
 
-impl<'de> Deserialize<'de> for ActedJob {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedJob, D::Error> {
-        let (job, ChangeFlag { changed }) = two_parts(deserializer)?;
-        Ok(ActedJob { job, changed })
-    }
-}
-
 /// The jobs of a batch, in its order.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SubmittedJobs {
     /// The jobs.
     pub jobs: Vec<SubmittedJob>,
-}
-
-/// A job after an action.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(extend("x-variant-of" = "Job"))]
-pub struct ActedJob {
-    /// The job.
-    #[serde(flatten)]
-    pub job: Job,
-    /// Whether the action changed anything; only in the response to an action.
-    pub changed: bool,
 }
 
 /// A page of jobs.

@@ -32,11 +32,11 @@ pub use job::{actions, details as job_details, filter, stream, submission};
 pub use settings::{push, retention};
 pub use values::{expires, json, known, payload, priority, retry, tags, text, time};
 
-use windlass_core::error::{FieldProblem, Invalid};
+use windlass_core::error::{FieldError, FieldProblem};
 
 /// A value that is not allowed, in the field with this dotted path.
-fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Invalid {
-    Invalid::new(field, FieldProblem::Contradiction(problem.into()))
+fn invalid(field: impl Into<String>, problem: impl Into<String>) -> FieldError {
+    FieldError::new(field, FieldProblem::Contradiction(problem.into()))
 }
 
 /// Shortens a text that is repeated in a message.

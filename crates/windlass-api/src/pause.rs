@@ -123,7 +123,7 @@ pub struct OnlineBody {
 /// The processing state after an action.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-variant-of" = "Processing"))]
-pub struct ActedGate {
+pub struct GateResponse {
     /// The state.
     #[serde(flatten)]
     pub gate: Gate,

@@ -47,7 +47,7 @@ pub struct Queues {
 /// A queue after an action.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("x-variant-of" = "Queue"))]
-pub struct ActedQueue {
+pub struct QueueResponse {
     /// The queue.
     #[serde(flatten)]
     pub queue: Queue,
@@ -104,7 +104,7 @@ pub struct Types {
 /// A job type with its settings, after a change.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ChangedType", extend("x-variant-of" = "JobType"))]
-pub struct ActedType {
+pub struct TypeResponse {
     /// Name.
     pub r#type: Text<JobType>,
     /// Whether the name is known.
@@ -150,7 +150,7 @@ pub struct Tenants {
 /// A tenant with its settings, after a change.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ChangedTenant", extend("x-variant-of" = "Tenant"))]
-pub struct ActedTenant {
+pub struct TenantResponse {
     /// Name.
     pub tenant: Text<Tenant>,
     /// Whether the name is known.

@@ -113,16 +113,16 @@ pub struct JobEvents {
     pub next_cursor: Option<String>,
 }
 
-/// The newest checkpoint of the audit chain.
+/// The newest seal of the audit trail.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditHead")]
 pub struct HeadView {
     /// The last record that the checkpoint covers; 0 before the first checkpoint.
     pub number: u64,
-    /// The SHA-256 of the chain up to that record, in hexadecimal; null before the first checkpoint.
+    /// The SHA-256 of the chain up to that record, in hexadecimal; null before the first seal.
     pub hash: Option<String>,
-    /// Both, as `windlass audit verify --expect-head` takes them; null before the first checkpoint.
+    /// Both, as `windlass audit verify --expect-head` takes them; null before the first seal.
     pub head: Option<String>,
-    /// The public key that signed the checkpoint, if checkpoints are signed.
+    /// The public key that signed the seal, if seals are signed.
     pub signed_by: Option<String>,
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
-use windlass_core::error::{FieldProblem, Invalid};
+use serde::{Deserialize, Serialize};
+use windlass_core::error::{FieldError, FieldProblem};
 use windlass_core::job::{
     JobId, JobMetadata, JobType, NewJob, Payload, QueueName, RetryPolicy, ScheduleName, Tenant, WorkerVersion,
 };
@@ -13,7 +13,7 @@ use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::invalid;
-use crate::json::{ChangeFlag, Json, two_parts};
+use crate::json::Json;
 use crate::payload::PayloadView;
 use crate::priority::PriorityInput;
 use crate::retry::{EffectiveRetry, Retry, SomeTimeouts};
@@ -106,24 +106,6 @@ pub struct Schedules {
     pub schedules: Vec<ScheduleView>,
     /// Cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
-}
-
-/// A schedule after an action.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(extend("x-variant-of" = "Schedule"))]
-pub struct ActedSchedule {
-    /// The schedule.
-    #[serde(flatten)]
-    pub schedule: ScheduleView,
-    /// Whether the action changed anything; only in the response to an action.
-    pub changed: bool,
-}
-
-impl<'de> Deserialize<'de> for ActedSchedule {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActedSchedule, D::Error> {
-        let (schedule, ChangeFlag { changed }) = two_parts(deserializer)?;
-        Ok(ActedSchedule { schedule, changed })
-    }
 }
 
 /// A pause of a schedule.
@@ -232,10 +214,10 @@ impl From<&ScheduleSpec> for TimingFields {
 }
 
 impl TryFrom<TimingFields> for ScheduleSpec {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(fields: TimingFields) -> Result<ScheduleSpec, Invalid> {
-        let refused = |field: &'static str| move |problem: FieldProblem| Invalid::new(field, problem);
+    fn try_from(fields: TimingFields) -> Result<ScheduleSpec, FieldError> {
+        let refused = |field: &'static str| move |problem: FieldProblem| FieldError::new(field, problem);
         if fields.timezone.is_some() && fields.cron.is_none() {
             return Err(invalid("timezone", "requires `cron`"));
         }
@@ -258,7 +240,7 @@ impl TryFrom<TimingFields> for ScheduleSpec {
 
 impl JobTemplate {
     /// The job of a schedule, without its payload if the caller may not read it.
-    pub fn of(job: &NewJob, is_redacted: bool) -> JobTemplate {
+    pub fn new(job: &NewJob, is_redacted: bool) -> JobTemplate {
         let shown = (!is_redacted).then(|| PayloadView::from(&job.payload));
         let (payload, payload_base64, content_type) = match shown {
             Some(shown) => (shown.payload, shown.payload_base64, Some(shown.content_type)),

@@ -46,14 +46,3 @@ pub struct Workers {
     /// Cursor of the next page; null on the last page.
     pub next_cursor: Option<String>,
 }
-
-/// A worker after an action.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("x-variant-of" = "Worker"))]
-pub struct ActedWorker {
-    /// The worker.
-    #[serde(flatten)]
-    pub worker: Worker,
-    /// Whether the action changed anything; only in the response to an action.
-    pub changed: bool,
-}

@@ -199,7 +199,7 @@ enum Command {
 /// Runs the given command and prints its error to standard error.
 pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     attempt(arguments).unwrap_or_else(|error| {
-        let exit = exit_code::Exit::of(&error);
+        let exit = exit_code::Exit::from_error(&error);
         // Nothing reads the output any more, so there is no one to report this to.
         if exit != exit_code::Exit::NobodyReads {
             output::complain(&format!("windlass: {error:#}"));

@@ -128,11 +128,11 @@ mod tests {
             (refused(503, "disk_full"), Exit::Busy),
             (refused(500, "damaged"), Exit::No),
         ] {
-            assert_eq!(Exit::of(&anyhow::Error::from(failure)), exit);
+            assert_eq!(Exit::from_error(&anyhow::Error::from(failure)), exit);
         }
         let pipe = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-        assert_eq!(Exit::of(&anyhow::Error::from(pipe).context("cannot write")), Exit::NobodyReads);
-        assert_eq!(Exit::of(&anyhow::anyhow!("something else")), Exit::No);
+        assert_eq!(Exit::from_error(&anyhow::Error::from(pipe).context("cannot write")), Exit::NobodyReads);
+        assert_eq!(Exit::from_error(&anyhow::anyhow!("something else")), Exit::No);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Exit {
     }
 
     /// The exit code of an error.
-    pub(crate) fn of(error: &anyhow::Error) -> Exit {
+    pub(crate) fn from_error(error: &anyhow::Error) -> Exit {
         if let Some(failure) = error.downcast_ref::<Failure>() {
             return failure.exit();
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::audit::AuditEvent;
 use windlass::callback;
-use windlass::error::{ActError, WorkError};
+use windlass::error::{ActionError, WorkError};
 use windlass::job::{JobType, QueueName};
 use windlass::key::{KeyId, KeySecret};
 use windlass::limits;
@@ -68,7 +68,7 @@ async fn only_admins_handle_keys(t: &Fixture) {
     let (id, _) = made(t, NewKey::new("web", Role::Submitter)).await;
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
         let who = caller("mallory", role, "default");
-        let denied = |error: ActError| assert!(matches!(error, ActError::Forbidden(_)), "{error}");
+        let denied = |error: ActionError| assert!(matches!(error, ActionError::Forbidden(_)), "{error}");
         denied(t.store.create_key(&who, NewKey::new("own", Role::Admin)).await.unwrap_err());
         denied(t.store.revoke_key(&who, id.clone()).await.unwrap_err());
         denied(t.store.keys(&who).await.unwrap_err());
@@ -94,7 +94,7 @@ async fn a_revoked_key_is_rejected_at_once(t: &Fixture) {
     t.store.revoke_key(&t.me, id.clone()).await.unwrap();
     assert_eq!(enter(t, &secret).await, None);
     let again = t.store.revoke_key(&t.me, id.clone()).await.unwrap_err();
-    assert_eq!(again, ActError::NoSuchKey(id));
+    assert_eq!(again, ActionError::NoSuchKey(id));
 }
 
 /// Model: tenant-isolation
@@ -122,23 +122,26 @@ async fn the_last_key_of_an_admin_stays(t: &Fixture) {
     let (first, _) = made(t, NewKey::new("root", Role::Admin)).await;
     let (operator, _) = made(t, NewKey::new("ops", Role::Operator)).await;
     let refused = t.store.revoke_key(&t.me, first.clone()).await.unwrap_err();
-    assert_eq!(refused, ActError::LastAdminKey(first.clone()));
+    assert_eq!(refused, ActionError::LastAdminKey(first.clone()));
     // One that has expired cannot stand in for it.
     let brief = NewKey { expires: Some(secs(1)), ..NewKey::new("brief", Role::Admin) };
     let (brief, _) = made(t, brief).await;
     t.advance(secs(2));
     assert_eq!(
         t.store.revoke_key(&t.me, first.clone()).await.unwrap_err(),
-        ActError::LastAdminKey(first.clone())
+        ActionError::LastAdminKey(first.clone())
     );
     t.store.revoke_key(&t.me, brief).await.unwrap();
     let (second, _) = made(t, NewKey::new("root", Role::Admin)).await;
     t.store.revoke_key(&t.me, first).await.unwrap();
     t.store.revoke_key(&t.me, operator).await.unwrap();
-    assert_eq!(t.store.revoke_key(&t.me, second.clone()).await.unwrap_err(), ActError::LastAdminKey(second));
+    assert_eq!(
+        t.store.revoke_key(&t.me, second.clone()).await.unwrap_err(),
+        ActionError::LastAdminKey(second)
+    );
     let within = NewKey { tenant: Some(tenant("acme")), ..NewKey::new("root", Role::Admin) };
     let refused = t.store.create_key(&t.me, within).await.unwrap_err();
-    assert!(matches!(&refused, ActError::Invalid(invalid) if invalid.field == "tenant"), "{refused}");
+    assert!(matches!(&refused, ActionError::Invalid(invalid) if invalid.field == "tenant"), "{refused}");
 }
 
 /// Model: callbacks. The system's own jobs are not a worker's to take.
@@ -227,7 +230,7 @@ async fn a_key_does_not_own_what_another_of_its_name_submitted(t: &Fixture) {
     let after = enter(t, &secret).await.expect("the key is good");
     let cancel = windlass::store::ActionRequest::Cancel { reason: None };
     let refused = t.store.act(&after, receipts[0].job.id, cancel.clone()).await.unwrap_err();
-    assert!(matches!(refused, ActError::Forbidden(_)), "{refused}");
+    assert!(matches!(refused, ActionError::Forbidden(_)), "{refused}");
     assert!(t.store.act(&before, receipts[0].job.id, cancel).await.unwrap().is_changed);
 }
 
@@ -236,12 +239,12 @@ async fn a_key_needs_a_name_and_a_time_to_live(t: &Fixture) {
     let long = "n".repeat(limits::NAME_CHARS_MAX + 1);
     for name in ["", "  ", "a\nb", long.as_str()] {
         let error = t.store.create_key(&t.me, NewKey::new(name, Role::Viewer)).await.unwrap_err();
-        assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "name"), "{error}");
+        assert!(matches!(&error, ActionError::Invalid(invalid) if invalid.field == "name"), "{error}");
     }
     for expires in [Duration::ZERO, limits::DURATION_MAX + secs(1)] {
         let new = NewKey { expires: Some(expires), ..NewKey::new("web", Role::Viewer) };
         let error = t.store.create_key(&t.me, new).await.unwrap_err();
-        assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "expires"), "{error}");
+        assert!(matches!(&error, ActionError::Invalid(invalid) if invalid.field == "expires"), "{error}");
     }
     assert!(t.store.keys(&t.me).await.unwrap().is_empty());
 }

@@ -8,7 +8,7 @@ pub mod suspend;
 use std::collections::BTreeMap;
 
 use windlass::audit::AuditEvent;
-use windlass::error::{ActError, InvalidTransition};
+use windlass::error::{ActionError, InvalidTransition};
 use windlass::job::{AttemptOutcome, JobAction, JobId, JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
@@ -43,7 +43,7 @@ async fn is_refused(t: &Fixture, id: JobId, act: ActionRequest, action: JobActio
     let before = t.picture(id).await;
     let state = t.state(id).await;
     let refused = t.store.act(&t.me, id, act).await;
-    assert_eq!(refused, Err(ActError::Refused(InvalidTransition { state, action })));
+    assert_eq!(refused, Err(ActionError::Refused(InvalidTransition { state, action })));
     assert_eq!(refused.unwrap_err().to_string(), format!("cannot {} a job that is {state}", action.verb()));
     assert_eq!(t.picture(id).await, before);
 }
@@ -180,7 +180,7 @@ async fn labels_beyond_their_limits_change_nothing(t: &Fixture) {
     ];
     for patch in bad {
         let refused = t.store.act(&t.me, id, ActionRequest::Patch(patch)).await;
-        assert!(matches!(refused, Err(ActError::Invalid(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActionError::Invalid(_))), "{refused:?}");
     }
     for act in [
         ActionRequest::Cancel { reason: Some(long(limits::REASON_CHARS_MAX)) },
@@ -189,7 +189,7 @@ async fn labels_beyond_their_limits_change_nothing(t: &Fixture) {
             ..Suspend::default()
         }),
     ] {
-        assert!(matches!(t.store.act(&t.me, id, act).await, Err(ActError::Invalid(_))));
+        assert!(matches!(t.store.act(&t.me, id, act).await, Err(ActionError::Invalid(_))));
     }
     assert_eq!(t.picture(id).await, before);
 }
@@ -203,7 +203,7 @@ async fn only_a_final_job_is_deleted_and_its_audit_stays(t: &Fixture) {
         if !state.is_final() {
             assert_eq!(
                 deleted,
-                Err(ActError::Refused(InvalidTransition { state, action: JobAction::Delete }))
+                Err(ActionError::Refused(InvalidTransition { state, action: JobAction::Delete }))
             );
             assert_eq!(t.picture(placed.id).await, before);
             continue;
@@ -213,7 +213,7 @@ async fn only_a_final_job_is_deleted_and_its_audit_stays(t: &Fixture) {
         assert_eq!(t.store.attempts(&t.me, placed.id).await.unwrap(), None);
         let events = t.events_of(placed.id).await;
         assert_eq!((events.len(), events.last()), (2, Some(&AuditEvent::Deleted)), "{events:?}");
-        assert_eq!(t.store.delete(&t.me, placed.id).await, Err(ActError::NotFound(placed.id)));
+        assert_eq!(t.store.delete(&t.me, placed.id).await, Err(ActionError::NotFound(placed.id)));
     }
 }
 
@@ -242,9 +242,12 @@ async fn an_unknown_job_is_not_found_by_any_action(t: &Fixture) {
         ActionRequest::Patch(Patch::default()),
     ];
     for act in acts {
-        assert_eq!(t.store.act(&t.me, unknown, act).await, Err(ActError::NotFound(unknown)));
+        assert_eq!(t.store.act(&t.me, unknown, act).await, Err(ActionError::NotFound(unknown)));
     }
-    assert_eq!(t.store.redrive(&t.me, unknown, Redrive::default()).await, Err(ActError::NotFound(unknown)));
+    assert_eq!(
+        t.store.redrive(&t.me, unknown, Redrive::default()).await,
+        Err(ActionError::NotFound(unknown))
+    );
     assert!(t.trail().await.is_empty());
 }
 
@@ -259,14 +262,14 @@ async fn a_submitter_manages_its_own_jobs_only(t: &Fixture) {
     for act in [cancel(), ActionRequest::Suspend(Suspend::default()), ActionRequest::Priority(Priority::HIGH)]
     {
         let refused = t.store.act(&bob, id, act).await;
-        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActionError::Forbidden(_))), "{refused:?}");
     }
-    assert!(matches!(t.store.signal(&bob, id, "go", b"1".to_vec()).await, Err(ActError::Forbidden(_))));
+    assert!(matches!(t.store.signal(&bob, id, "go", b"1".to_vec()).await, Err(ActionError::Forbidden(_))));
     assert_eq!(t.picture(id).await, before);
     assert!(t.store.act(&ann, id, ActionRequest::Priority(Priority::HIGH)).await.unwrap().is_changed);
     t.store.act(&ann, id, cancel()).await.unwrap();
-    assert!(matches!(t.store.delete(&bob, id).await, Err(ActError::Forbidden(_))));
-    assert!(matches!(t.store.redrive(&bob, id, Redrive::default()).await, Err(ActError::Forbidden(_))));
+    assert!(matches!(t.store.delete(&bob, id).await, Err(ActionError::Forbidden(_))));
+    assert!(matches!(t.store.redrive(&bob, id, Redrive::default()).await, Err(ActionError::Forbidden(_))));
     t.store.redrive(&ann, id, Redrive::default()).await.unwrap();
     t.store.delete(&ann, id).await.unwrap();
 }

@@ -6,7 +6,7 @@ use windlass::alert::message::AlertMessage;
 use windlass::alert::{self, AlertCondition, AlertNotice, AlertRule, AlertStatus, AlertValue};
 use windlass::audit::AuditEvent;
 use windlass::callback;
-use windlass::error::{ActError, AlertError, SubmitError};
+use windlass::error::{ActionError, AlertError, SubmitError};
 use windlass::job::{AlertName, Failure, JobState, NewJob, Payload, RetryPolicy};
 use windlass::limits;
 use windlass::store::caller::Role;
@@ -374,7 +374,7 @@ async fn messages_of_alerts_cannot_be_submitted_by_hand(t: &Fixture) {
     t.cancel(job.id).await;
     let how = Redrive { payload: Some(Payload::json("{}")), ..Redrive::default() };
     let refused = t.store.redrive(&t.me, job.id, how).await.unwrap_err();
-    assert!(matches!(&refused, ActError::Invalid(invalid) if invalid.field == "payload"), "{refused}");
+    assert!(matches!(&refused, ActionError::Invalid(invalid) if invalid.field == "payload"), "{refused}");
     let anything = t.worker().await;
     assert!(t.claim(anything, 10).await.is_empty(), "only workers that name them receive them");
 }

@@ -6,7 +6,7 @@ pub mod trace;
 use serde_json::{Value, json};
 use windlass::audit::{AuditEvent, AuditLevel, Record, Seal};
 use windlass::clock::Timestamp;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{Failure, JobState, JobType, NewJob, Priority, SuspendMode};
 use windlass::limits;
 use windlass::settings::{QueueSettings, TypeSettings};
@@ -244,7 +244,7 @@ async fn a_type_may_rename_its_success(t: &Fixture) {
         let job_type = JobType::new("email.send").unwrap();
         let refused = t.store.configure(&t.me, Settings::Type(job_type, settings)).await.unwrap_err();
         assert!(
-            matches!(&refused, ActError::Invalid(invalid) if invalid.field == "success_event"),
+            matches!(&refused, ActionError::Invalid(invalid) if invalid.field == "success_event"),
             "{refused:?}"
         );
     }

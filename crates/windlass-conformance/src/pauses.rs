@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{Failure, JobId, JobState, NewJob, WorkerId};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::engine::RecordQuery;
@@ -265,9 +265,9 @@ async fn a_reason_has_a_longest_length(t: &Fixture) {
     assert!(pause(t, PauseTarget::Gate, how(1_024)).await);
     let before = t.everything().await;
     let error = t.store.pause(&t.me, PauseTarget::Queue(queue("mail")), how(1_025)).await.unwrap_err();
-    assert!(matches!(error, ActError::Invalid(_)), "{error}");
+    assert!(matches!(error, ActionError::Invalid(_)), "{error}");
     let error = t.store.resume(&t.me, PauseTarget::Gate, Some("x".repeat(1_025))).await.unwrap_err();
-    assert!(matches!(error, ActError::Invalid(_)), "{error}");
+    assert!(matches!(error, ActionError::Invalid(_)), "{error}");
     assert_eq!(t.everything().await, before);
     assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 1);
 }
@@ -281,7 +281,7 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     }
     for target in [PauseTarget::Gate, PauseTarget::Tenant(tenant("acme"))] {
         let error = t.store.pause(&operator, target, Pause::default()).await.unwrap_err();
-        assert!(matches!(error, ActError::Forbidden(_)), "{error}");
+        assert!(matches!(error, ActionError::Forbidden(_)), "{error}");
     }
     let worker = t.worker().await;
     let open = [0, 1, 2, 3, 7].map(|n| all[n]);
@@ -290,7 +290,7 @@ async fn an_operators_pause_counts_for_the_own_tenant(t: &Fixture) {
     for role in [Role::Viewer, Role::Submitter, Role::Worker] {
         let caller = Caller::new("another", role, Some(tenant("acme")));
         let error = t.store.resume(&caller, PauseTarget::Queue(queue("mail")), None).await.unwrap_err();
-        assert!(matches!(error, ActError::Forbidden(_)), "{error}");
+        assert!(matches!(error, ActionError::Forbidden(_)), "{error}");
     }
     assert_eq!(t.store.config(&t.me).await.unwrap().pauses.len(), 2);
 }
@@ -304,10 +304,10 @@ async fn an_operator_pauses_workers_of_the_own_tenant_only(t: &Fixture) {
     let refused =
         async |worker| t.store.pause(&operator, PauseTarget::Worker(worker), aggressive()).await.unwrap_err();
     for worker in [theirs, WorkerId::new(7)] {
-        assert_eq!(refused(worker).await, ActError::NoSuchWorker(worker));
+        assert_eq!(refused(worker).await, ActionError::NoSuchWorker(worker));
     }
     let error = refused(t.worker().await).await;
-    assert!(matches!(error, ActError::Forbidden(_)), "{error}");
+    assert!(matches!(error, ActionError::Forbidden(_)), "{error}");
     assert!(t.store.config(&t.me).await.unwrap().pauses.is_empty());
     assert!(t.store.pause(&operator, PauseTarget::Worker(own), Pause::default()).await.unwrap());
     assert!(t.store.resume(&operator, PauseTarget::Worker(own), None).await.unwrap());

@@ -3,11 +3,11 @@
 pub mod errors;
 pub mod explain;
 pub mod history;
-pub mod job_types;
 pub mod list;
 pub mod retention;
 pub mod roles;
 pub mod tenants;
+pub mod types;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

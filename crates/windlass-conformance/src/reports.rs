@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass::job::{Dependency, JobMetadata, JobState, NewJob};
 use windlass::store::{
-    ActOptions, ActionRequest, ClaimRequest, IfMatch, Patch, Redrive, SubmitOptions, Suspend,
+    ActionOptions, ActionRequest, ClaimRequest, IfMatch, Patch, Redrive, SubmitOptions, Suspend,
 };
 
 use crate::fixture::{Fixture, new_job};
@@ -35,8 +35,8 @@ async fn a_submission_shows_its_jobs_as_they_were_submitted(t: &Fixture) {
     assert_eq!(t.store.submit_and_read(&t.me, Vec::new(), SubmitOptions::default()).await.unwrap(), []);
 }
 
-fn strict() -> ActOptions {
-    ActOptions { strict: true, ..ActOptions::default() }
+fn strict() -> ActionOptions {
+    ActionOptions { strict: true, ..ActionOptions::default() }
 }
 
 /// Model: repeated-actions, writable-fields, final-states
@@ -46,11 +46,11 @@ async fn an_action_shows_the_job_as_it_left_it(t: &Fixture) {
     let done = t.store.act_and_read(&t.me, id, suspend(), strict()).await.unwrap();
     assert!(done.is_changed);
     assert_eq!((done.job.job.state, done.job.why.unwrap().code), (JobState::Suspended, "suspended"));
-    assert!(!t.store.act_and_read(&t.me, id, suspend(), ActOptions::default()).await.unwrap().is_changed);
+    assert!(!t.store.act_and_read(&t.me, id, suspend(), ActionOptions::default()).await.unwrap().is_changed);
     t.store.act_and_read(&t.me, id, suspend(), strict()).await.unwrap_err();
     let patch = Patch { correlation_id: Some(Some("new".into())), ..Patch::default() };
     let patched =
-        t.store.act_and_read(&t.me, id, ActionRequest::Patch(patch), ActOptions::default()).await.unwrap();
+        t.store.act_and_read(&t.me, id, ActionRequest::Patch(patch), ActionOptions::default()).await.unwrap();
     assert_eq!(patched.job.spec.metadata.correlation_id.as_deref(), Some("new"));
     t.cancel(id).await;
     let again = t.store.redrive_and_read(&t.me, id, Redrive::default(), IfMatch::any()).await.unwrap();
@@ -65,7 +65,7 @@ async fn a_claim_of_a_caller_who_is_gone_stops_waiting(t: &Fixture) {
     let answer = t.store.claim_until(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
     assert_eq!(answer.jobs, []);
     let id = t.submit(new_job("email.send")).await.id;
-    // A job that is there is handed over all the same: the caller gives it back.
+    // A job that is there is handed over nevertheless: the caller gives it back.
     let gone = std::future::ready(());
     let answer = t.store.claim_until(&t.me, &request, Duration::from_secs(60), gone).await.unwrap();
     assert_eq!(answer.jobs[0].job.id, id);

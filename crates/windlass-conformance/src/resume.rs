@@ -1,6 +1,6 @@
 //! After a pause: who resumed a queue, and the jobs that an aggressive pause suspended.
 
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{JobState, NewJob};
 use windlass::store::caller::Role;
 use windlass::store::{Filter, Pause, PauseTarget};
@@ -81,10 +81,10 @@ async fn the_jobs_that_a_pause_suspended_are_resumed_together_and_no_others(t: &
 /// Model: repeated-actions
 async fn pausing_and_resuming_strictly_names_what_is_in_the_way(t: &Fixture) {
     let resumed = t.store.resume_strictly(&t.me, mail(), None).await;
-    assert_eq!(resumed, Err(ActError::NotPaused("queue mail".into())));
+    assert_eq!(resumed, Err(ActionError::NotPaused("queue mail".into())));
     t.store.pause_strictly(&t.me, mail(), Pause::graceful().reason("first")).await.unwrap();
     let paused = t.store.pause_strictly(&t.me, mail(), Pause::graceful()).await;
-    assert_eq!(paused, Err(ActError::AlreadyPaused("queue mail".into())));
+    assert_eq!(paused, Err(ActionError::AlreadyPaused("queue mail".into())));
     let look = t.store.queue(&t.me, queue("mail")).await.unwrap();
     assert_eq!(look.paused.unwrap().reason.as_deref(), Some("first"));
     t.store.resume_strictly(&t.me, mail(), None).await.unwrap();

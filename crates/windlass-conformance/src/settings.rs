@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{JobState, NewJob};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
 use windlass::settings::{FairBy, Push, QueueSettings, Rate, TenantSettings, TypeSettings};
@@ -59,11 +59,11 @@ async fn a_refused_setting_names_its_field_and_changes_nothing(t: &Fixture) {
     let rate = Field::Set(Rate::new(0, Duration::from_secs(1)));
     let patch = QueuePatch { rate, max_running: Field::Set(9), ..QueuePatch::default() };
     let refused = t.store.configure(&t.me, mail(patch)).await;
-    let Err(ActError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
+    let Err(ActionError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
     assert_eq!(invalid.field, "rate.count");
     let patch = TenantPatch { weight: Field::Set(0), ..TenantPatch::default() };
     let refused = t.store.configure(&t.me, SettingsPatch::Tenant(tenant("acme"), patch)).await;
-    let Err(ActError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
+    let Err(ActionError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
     assert_eq!(invalid.field, "weight");
     assert_eq!(t.everything().await, before);
     assert_eq!(t.store.config(&t.me).await.unwrap(), config);
@@ -146,7 +146,7 @@ async fn a_push_target_is_checked_when_it_is_set(t: &Fixture) {
     ];
     for (field, push) in bad {
         let refused = t.store.configure(&t.me, mail(push_to(push))).await;
-        let Err(ActError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
+        let Err(ActionError::Invalid(invalid)) = refused else { panic!("{refused:?}") };
         assert_eq!(invalid.field, field);
     }
     t.store.configure(&t.me, mail(push_to(good.clone()))).await.unwrap();

@@ -277,8 +277,8 @@ macro_rules! suite {
             mod history {
                 $crate::on_engines! { reads_history; $($engine: $open),+ }
             }
-            mod job_types {
-                $crate::on_engines! { reads_job_types; $($engine: $open),+ }
+            mod types {
+                $crate::on_engines! { reads_types; $($engine: $open),+ }
             }
             mod list {
                 $crate::on_engines! { reads_list; $($engine: $open),+ }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::job::{JobType, QueueName};
 use crate::limits;
 use crate::webhook_url::{TargetPolicy, WebhookUrl};
@@ -108,16 +108,16 @@ impl AlertRule {
     }
 
     /// Checks every value against its limits, and whether the URL may be called, without resolving it.
-    pub fn check(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+    pub fn check(&self, targets: &TargetPolicy) -> Result<(), FieldError> {
         self.condition.check()?;
         if let AlertCondition::ClockOffset { .. } = self.condition {
             let scope = [("queue", self.queue.is_some()), ("type", self.job_type.is_some())];
             if let Some((field, _)) = scope.into_iter().find(|(_, is_set)| *is_set) {
                 let problem = FieldProblem::Contradiction("has no meaning for the clock".into());
-                return Err(Invalid::new(field, problem));
+                return Err(FieldError::new(field, problem));
             }
         }
-        targets.check(&self.url).map_err(|error| Invalid::new("url", error.into()))?;
+        targets.check(&self.url).map_err(|error| FieldError::new("url", error.into()))?;
         let pending = Duration::ZERO..=limits::ALERT_PENDING_MAX;
         check_time("pending_for", self.pending_for, &pending)?;
         check_time("keep_firing_for", self.keep_firing_for, &pending)?;
@@ -135,12 +135,12 @@ fn check_time(
     field: &str,
     value: Duration,
     allowed: &std::ops::RangeInclusive<Duration>,
-) -> Result<(), Invalid> {
+) -> Result<(), FieldError> {
     if allowed.contains(&value) {
         return Ok(());
     }
     let (min, max) = (message::span(*allowed.start()), message::span(*allowed.end()));
-    Err(Invalid::new(field, FieldProblem::OutOfRange { value: message::span(value), min, max }))
+    Err(FieldError::new(field, FieldProblem::OutOfRange { value: message::span(value), min, max }))
 }
 
 /// Stored numbers that conditions are compared with; each condition reads its own.
@@ -195,7 +195,7 @@ impl AlertCondition {
         }
     }
 
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), FieldError> {
         let minute = limits::ALERT_WITHIN_MIN;
         match *self {
             AlertCondition::DeadLetters { within, .. } => {
@@ -205,7 +205,7 @@ impl AlertCondition {
                 if more_than >= 100 {
                     let (min, max) = ("0".to_owned(), "99".to_owned());
                     let problem = FieldProblem::OutOfRange { value: more_than.to_string(), min, max };
-                    return Err(Invalid::new("more_than", problem));
+                    return Err(FieldError::new("more_than", problem));
                 }
                 check_time("within", within, &(minute..=limits::ALERT_WITHIN_MAX))
             }

@@ -233,9 +233,9 @@ impl Record {
     }
 }
 
-/// A checkpoint of the hash chain: the hash of all records up to `through`.
+/// A seal of the audit trail: the hash of all records up to `through`.
 ///
-/// The chain has one link per record, so it does not matter where the checkpoints were made.
+/// The chain has one link per record, so it does not matter where the seals were made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     /// The last record it covers.
@@ -250,7 +250,7 @@ impl Seal {
         Seal { through: 0, hash: String::new() }
     }
 
-    /// The checkpoint after one more record.
+    /// The seal after one more record.
     #[must_use]
     pub fn extend(&self, record: &Record) -> Seal {
         let mut hasher = Sha256::new();

@@ -1,12 +1,12 @@
 //! Errors, one enum per kind of operation, so that a caller matches exactly what can happen. Expected races are not
 //! errors but results (`Finish::Stale`, `ActionResult::Unchanged`).
 
-mod invalid;
+mod field_error;
 mod store;
 
 use std::time::Duration;
 
-pub use invalid::{FieldProblem, Invalid};
+pub use field_error::{FieldError, FieldProblem};
 pub use store::{MoveError, OpenError, RestoreError, StoreError};
 
 use crate::job::{AlertName, JobAction, JobId, JobState, NeededBy, ScheduleName, Version, WorkerId};
@@ -36,7 +36,7 @@ pub enum SubmitError {
         /// Position in the batch, from 0.
         index: usize,
         /// Field and problem.
-        invalid: Invalid,
+        invalid: FieldError,
     },
     /// The payload is larger than the limit.
     #[error("job {index}: payload is {size} bytes, the limit is {limit}")]
@@ -80,7 +80,7 @@ pub enum SubmitError {
 /// An action was refused; nothing changed and nothing was audited.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ActError {
+pub enum ActionError {
     /// The job does not exist, or belongs to another tenant.
     #[error("no job {0}")]
     NotFound(JobId),
@@ -130,7 +130,7 @@ pub enum ActError {
     },
     /// A value is not allowed.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] FieldError),
     /// The worker does not exist, or was removed.
     #[error("no worker {0}")]
     NoSuchWorker(WorkerId),
@@ -168,7 +168,7 @@ pub enum ScheduleError {
     NotFound(ScheduleName),
     /// A value is not allowed.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] FieldError),
     /// The schedule's job was refused.
     #[error(transparent)]
     Refused(Box<SubmitError>),
@@ -185,7 +185,7 @@ impl From<SubmitError> for ScheduleError {
         match error {
             SubmitError::Invalid { invalid, .. } => {
                 let field = format!("job.{}", invalid.field);
-                ScheduleError::Invalid(Invalid::new(field, invalid.problem))
+                ScheduleError::Invalid(FieldError::new(field, invalid.problem))
             }
             SubmitError::Forbidden(denied) => ScheduleError::Forbidden(denied),
             SubmitError::Store(error) => ScheduleError::Store(error),
@@ -203,7 +203,7 @@ pub enum AlertError {
     NotFound(AlertName),
     /// A value is not allowed.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] FieldError),
     /// The caller may not do this.
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
@@ -249,7 +249,7 @@ pub enum WorkError {
     Stale(JobId),
     /// A value is not allowed.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] FieldError),
     /// An API key or a tenant has reached its limit of registered workers, or of the bytes in their queue and type
     /// names.
     #[error(

@@ -7,6 +7,7 @@ mod graph;
 mod id;
 mod name;
 mod parts;
+mod payload;
 mod priority;
 mod rate;
 mod retry;
@@ -37,14 +38,15 @@ pub use id::{AttemptId, Fence, JobId, Seq, WorkerId};
 pub use name::{AlertName, JobType, QueueName, ScheduleName, Tenant};
 pub use parts::{
     ChildGroup, ConcurrencyKey, GroupDecision, GroupStrategy, Lane, Lease, Parent, Policy, Progress,
-    RareFields, SuspendMode, Suspension, Timeouts, Wait,
+    SuspendMode, Suspension, Timeouts, Wait,
 };
+pub use payload::{Payload, PayloadDigest};
 pub use priority::Priority;
 pub use rate::{Bucket, Rate};
 pub use retry::{JitterMode, RetryPolicy, Strategy};
 pub use saved_steps::{SavedStep, kept_before, ordered_steps};
 pub use spec::check_text;
-pub use spec::{Debounce, Dependency, JobMetadata, NewJob, Payload, PayloadDigest, Spec};
+pub use spec::{Debounce, Dependency, JobMetadata, NewJob, RareFields, Spec};
 pub use state::JobState;
 pub use stream::{StreamPlace, StreamTotals, check_chunks};
 pub use timer::{acts_at, spared, timer};

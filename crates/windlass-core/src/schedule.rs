@@ -14,7 +14,7 @@ pub use cron::Cron;
 pub use zone::Zone;
 
 use crate::clock::{Timestamp, whole_millis};
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::limits;
 
 /// The trigger of a schedule.
@@ -73,13 +73,16 @@ pub struct Due {
 
 impl ScheduleSpec {
     /// Checks every value against its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         match self {
             ScheduleSpec::Every(every)
                 if !(limits::SCHEDULE_EVERY_MIN..=limits::DURATION_MAX).contains(every) =>
             {
                 let (value, min) = (format!("{every:?}"), format!("{:?}", limits::SCHEDULE_EVERY_MIN));
-                Err(Invalid::new("every", FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
+                Err(FieldError::new(
+                    "every",
+                    FieldProblem::OutOfRange { value, min, max: "100 years".into() },
+                ))
             }
             ScheduleSpec::Every(_) | ScheduleSpec::Cron { .. } | ScheduleSpec::At(_) => Ok(()),
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::schema::{JobSchema, SchemaSteps};
 use crate::audit::{AuditEvent, AuditLevel};
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 pub use crate::job::Rate;
 use crate::job::{JobState, Priority, RetryPolicy, Timeouts, check_text};
 use crate::limits;
@@ -66,7 +66,7 @@ pub struct Retention {
 
 impl Retention {
     /// The retention of jobs that ended in this state, if set.
-    pub fn of(&self, state: JobState) -> Option<Duration> {
+    pub fn get(&self, state: JobState) -> Option<Duration> {
         match state {
             JobState::Completed => self.completed,
             JobState::Failed => self.failed,
@@ -95,13 +95,13 @@ impl Retention {
     /// Checks the values.
     ///
     /// # Errors
-    /// [`Invalid`] names the field that is too long.
-    pub fn check(&self) -> Result<(), Invalid> {
+    /// [`FieldError`] names the field that is too long.
+    pub fn check(&self) -> Result<(), FieldError> {
         for state in JobState::FINAL {
-            if let Some(time) = self.of(state).filter(|time| *time > limits::DURATION_MAX) {
+            if let Some(time) = self.get(state).filter(|time| *time > limits::DURATION_MAX) {
                 let (value, min) = (format!("{time:?}"), "0s".into());
                 let problem = FieldProblem::OutOfRange { value, min, max: "100 years".into() };
-                return Err(Invalid::new(format!("retention.{state}"), problem));
+                return Err(FieldError::new(format!("retention.{state}"), problem));
             }
         }
         Ok(())
@@ -183,16 +183,16 @@ impl Push {
     }
 
     /// Checks all values. Whether the URL may be called is decided by the store's policy.
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), FieldError> {
         check_text("push.url", Some(&self.url), limits::CALLBACK_URL_CHARS_MAX)?;
         within("push.concurrency", self.concurrency.into(), 1, limits::PUSH_CONCURRENCY_MAX.into())?;
         self.timeout.map_or(Ok(()), |timeout| check_interval("push.timeout", timeout))
     }
 
     /// Whether the URL may be called, judged without resolving it.
-    pub fn check_target(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+    pub fn check_target(&self, targets: &TargetPolicy) -> Result<(), FieldError> {
         let checked = targets.check(&self.url);
-        checked.map(drop).map_err(|error| Invalid::new("push.url", error.into()))
+        checked.map(drop).map_err(|error| FieldError::new("push.url", error.into()))
     }
 }
 
@@ -237,7 +237,7 @@ pub struct QueueSettings {
 
 impl QueueSettings {
     /// Checks that every value is allowed.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
         self.retention.check()?;
         // With a limit of 0 its jobs would wait for a holder that never ends; a pause is the right tool for that.
@@ -322,7 +322,7 @@ impl TypeSettings {
     pub const NAMED: [AuditEvent; 2] = [AuditEvent::Completed, AuditEvent::Exhausted];
 
     /// Checks that every value is allowed.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         check_policy(self.retry.as_ref(), self.timeouts)?;
         self.retention.check()?;
         for (field, schema) in
@@ -337,10 +337,10 @@ impl TypeSettings {
 }
 
 /// Checks a type's own name for an event: a record must not look like one of another event.
-fn check_event(field: &str, name: Option<&str>, event: AuditEvent) -> Result<(), Invalid> {
+fn check_event(field: &str, name: Option<&str>, event: AuditEvent) -> Result<(), FieldError> {
     let Some(name) = name else { return Ok(()) };
     check_text(field, Some(name), limits::NAME_CHARS_MAX)?;
-    let wrong = |what: &str| Err(Invalid::new(field, FieldProblem::Contradiction(what.to_owned())));
+    let wrong = |what: &str| Err(FieldError::new(field, FieldProblem::Contradiction(what.to_owned())));
     if name.is_empty() || name.chars().any(char::is_control) {
         return wrong("is empty or contains a control character");
     }
@@ -383,7 +383,7 @@ pub struct TenantSettings {
 
 impl TenantSettings {
     /// Checks that every value is allowed.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         if let Some(weight) = self.weight {
             within("weight", u64::from(weight), 1, u64::from(limits::TENANT_WEIGHT_MAX))?;
         }
@@ -394,7 +394,7 @@ impl TenantSettings {
     }
 }
 
-fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Result<(), Invalid> {
+fn check_policy(retry: Option<&RetryPolicy>, timeouts: PartialTimeouts) -> Result<(), FieldError> {
     if let Some(retry) = retry {
         retry.check()?;
     }
@@ -407,26 +407,26 @@ pub fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duratio
     [one, other].into_iter().flatten().min()
 }
 
-fn within(field: &str, value: u64, min: u64, max: u64) -> Result<(), Invalid> {
+fn within(field: &str, value: u64, min: u64, max: u64) -> Result<(), FieldError> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
     let (value, min, max) = (value.to_string(), min.to_string(), max.to_string());
-    Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max }))
+    Err(FieldError::new(field, FieldProblem::OutOfRange { value, min, max }))
 }
 
-fn check_rate(field: &str, rate: Rate) -> Result<(), Invalid> {
+fn check_rate(field: &str, rate: Rate) -> Result<(), FieldError> {
     within(&format!("{field}.count"), rate.count, 1, limits::RATE_COUNT_MAX)?;
     check_interval(&format!("{field}.per"), rate.per)
 }
 
 /// Time is counted in whole milliseconds, so nothing can happen more often.
-fn check_interval(field: &str, interval: Duration) -> Result<(), Invalid> {
+fn check_interval(field: &str, interval: Duration) -> Result<(), FieldError> {
     if (Duration::from_millis(1)..=limits::DURATION_MAX).contains(&interval) {
         return Ok(());
     }
     let (value, min) = (format!("{interval:?}"), "1ms".into());
-    Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
+    Err(FieldError::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
 }
 
 /// How a pause treats running jobs.

@@ -26,7 +26,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// The options of a struct or enum; several attributes count as one.
-    pub(crate) fn of(input: &DeriveInput) -> syn::Result<Options> {
+    pub(crate) fn parse(input: &DeriveInput) -> syn::Result<Options> {
         let (mut job_type, mut output) = (None, None);
         let (mut queue, mut priority, mut retry, mut timeout) = (None, None, None, None);
         for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("job")) {

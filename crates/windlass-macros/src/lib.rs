@@ -88,7 +88,7 @@ fn implement(input: &DeriveInput) -> syn::Result<proc_macro2::TokenStream> {
     if matches!(input.data, Data::Union(_)) {
         return Err(syn::Error::new_spanned(&input.ident, "a job is a struct or an enum"));
     }
-    let Options { job_type, output, queue, priority, retry, timeout } = Options::of(input)?;
+    let Options { job_type, output, queue, priority, retry, timeout } = Options::parse(input)?;
     let name = &input.ident;
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     let set = [("queue", queue), ("priority", priority), ("retry", retry), ("timeout", timeout)];

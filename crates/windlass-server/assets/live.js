@@ -243,7 +243,7 @@
   const forget = () => {
     const address = new URL(location);
     if (!address.searchParams.has("done")) return;
-    ["done", "n", "undo", "seal"].forEach((name) => address.searchParams.delete(name));
+    ["done", "n", "undo", "signature"].forEach((name) => address.searchParams.delete(name));
     history.replaceState(null, "", address);
   };
 

@@ -1,15 +1,16 @@
 //! The guides of `docs/` as web pages: served at `/docs/guides`, or written as a static site by `windlass docs build`. Both
 //! are the same pages; only their links differ. Pages need no script, except for the search of the static site.
 
-mod archive;
 mod markdown;
 pub(crate) mod routes;
 mod search;
 mod site;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::sync::LazyLock;
 
+use flate2::read::DeflateDecoder;
 use serde_json::{Value, json};
 
 use self::markdown::RenderedGuide;
@@ -47,6 +48,9 @@ const SECTIONS: [(&str, &[&str]); 6] = [
     ("Design", &[]),
 ];
 
+/// The packed guides; `build.rs` writes them.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guides.bin"));
+
 /// The section of guides in `docs/design`.
 const DESIGN: &str = "Design";
 /// The section of guides that no list names.
@@ -70,7 +74,22 @@ pub(crate) struct Guide {
 pub(crate) struct Guides(Vec<Guide>);
 
 /// All guides; unpacked and rendered when the first one is needed.
-pub(crate) static GUIDES: LazyLock<Guides> = LazyLock::new(|| Guides::of(&archive::unpack()));
+pub(crate) static GUIDES: LazyLock<Guides> = LazyLock::new(|| Guides::from_texts(&unpack()));
+
+/// The guides by name.
+fn unpack() -> BTreeMap<String, String> {
+    let mut text = String::new();
+    DeflateDecoder::new(PACKED).read_to_string(&mut text).expect("build.rs packed them");
+    let (mut guides, mut rest) = (BTreeMap::new(), text.as_str());
+    while let Some((head, after)) = rest.split_once('\n') {
+        let (name, length) = head.split_once(' ').expect("build.rs wrote name and length");
+        let length = length.parse().expect("build.rs wrote a number");
+        let (text, next) = after.split_at(length);
+        guides.insert(name.to_owned(), text.to_owned());
+        rest = next;
+    }
+    guides
+}
 
 /// The sections of guides that contain all words, as data for programs: title, heading, address and the text around the
 /// first word.
@@ -86,7 +105,7 @@ pub(crate) fn found(query: &str) -> Vec<Value> {
 
 impl Guides {
     /// The guides with these names and texts.
-    fn of(texts: &BTreeMap<String, String>) -> Guides {
+    fn from_texts(texts: &BTreeMap<String, String>) -> Guides {
         let names: Vec<&str> = texts.keys().map(String::as_str).collect();
         let guides = texts.iter().map(|(name, text)| {
             let rendered = markdown::render(name, text, &names);

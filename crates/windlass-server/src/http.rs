@@ -1,6 +1,7 @@
 //! The HTTP API: the table of all routes. Handlers are thin: they decode, call the store, and encode.
 
 mod app;
+mod aside;
 mod dev;
 mod mcp;
 mod openapi;
@@ -150,7 +151,7 @@ fn operation_routes(single: usize) -> Vec<Route> {
         route(GET,    "/stats",                         VIEW,         stats::stats,                         "Get counts, rates and costs"),
         route(GET,    "/stats/history",                 VIEW,         history::history,                     "Get rates, queue depth and latency over time"),
         route(GET,    "/audit",                         VIEW,         audit::records,                       "List audit records"),
-        route(GET,    "/audit/head",                    ADMINISTER,   audit::head,                          "Get the newest checkpoint of the audit chain"),
+        route(GET,    "/audit/head",                    ADMINISTER,   audit::head,                          "Get the newest seal of the audit trail"),
         route(GET,    "/events",                        VIEW,         events::stream,                       "Stream events"),
 
         route(GET,    "/healthz",                       OPEN,         health::alive,                        "Check that the process is alive").at_root(),

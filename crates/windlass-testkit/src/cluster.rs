@@ -47,6 +47,7 @@ pub fn schema_of(address: &str) -> &str {
 pub struct Cluster {
     folder: PathBuf,
     options: String,
+    environment: Vec<(&'static str, String)>,
     keeper: Child,
 }
 
@@ -67,14 +68,14 @@ impl Cluster {
             .expect("initdb runs");
         assert!(created.status.success(), "initdb: {}", String::from_utf8_lossy(&created.stderr));
         let environment = environment(&folder);
-        Cluster::kept(folder, options, &environment)
+        Cluster::kept(folder, options, environment)
     }
 
     /// The server whose data is in this folder, started.
-    fn kept(folder: PathBuf, options: &[&str], environment: &[(&'static str, String)]) -> Cluster {
+    fn kept(folder: PathBuf, options: &[&str], environment: Vec<(&'static str, String)>) -> Cluster {
         let options = format!("-k '{}' -c listen_addresses= {}", folder.display(), options.join(" "));
-        let keeper = keep(&folder, &folder.join("data"), &options, environment);
-        Cluster { folder, options, keeper }
+        let keeper = keep(&folder, &folder.join("data"), &options, &environment);
+        Cluster { folder, options, environment, keeper }
     }
 
     /// Its address, without a schema.
@@ -92,7 +93,7 @@ impl Cluster {
         self.control(&["-m", how, "-w", "-l", "/dev/null", "restart"]);
     }
 
-    /// Crashes the server for good.
+    /// Crashes the server; it is not started again.
     pub fn crash(&self) {
         self.control(&["-m", "immediate", "-w", "stop"]);
     }
@@ -236,12 +237,16 @@ impl Cluster {
     }
 
     fn control(&self, arguments: &[&str]) {
-        assert!(self.is_done(arguments), "pg_ctl {arguments:?}");
+        let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+        assert!(self.is_done(arguments), "pg_ctl {arguments:?}: {}", log());
     }
 
     fn is_done(&self, arguments: &[&str]) -> bool {
-        let mut command = as_user(&binary("pg_ctl"));
-        command.arg("-D").arg(self.folder.join("data")).args(arguments);
+        // A server that is started again has the environment of the first start. It is that of the server's own user: what is
+        // loaded into a process leaves files behind that another user may not open.
+        let mut command = as_user(Path::new("env"));
+        command.args(self.environment.iter().map(|(name, value)| format!("{name}={value}")));
+        command.arg(binary("pg_ctl")).arg("-D").arg(self.folder.join("data")).args(arguments);
         // A server that inherits a pipe would keep it open forever.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().expect("pg_ctl runs").success()
@@ -261,9 +266,19 @@ impl Cluster {
 
     /// A standby of this server, which from here on waits for it at every commit.
     pub fn standby(&self) -> Cluster {
+        self.standby_in(&[], &|_| Vec::new())
+    }
+
+    /// The same with these options and what `environment` makes of its folder, as with [`Cluster::start_in`].
+    pub fn standby_in(
+        &self,
+        options: &[&str],
+        environment: &dyn Fn(&Path) -> Vec<(&'static str, String)>,
+    ) -> Cluster {
         let folder = new_folder();
         self.copy_to(&folder.join("data"));
-        Cluster::kept(folder, &[], &[])
+        let environment = environment(&folder);
+        Cluster::kept(folder, options, environment)
     }
 
     /// Copies the files of this server, which runs, for a standby.

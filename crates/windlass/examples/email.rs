@@ -1,5 +1,5 @@
 //! E-mails with an audit trail in business terms: `EMAIL_SENT` for each e-mail that was sent, and a record for those
-//! that failed for good. A retry never sends twice, because the provider gets the same idempotency key every time.
+//! that failed permanently. A retry never sends twice, because the provider gets the same idempotency key every time.
 //!
 //! Run it with `cargo run -p windlass --example email`.
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::{Client, Cx, Handle, Job, JobId, Pause, PauseMode, State, Suspend, Worker};
 
 #[derive(Serialize, Deserialize, Job)]
@@ -47,7 +47,7 @@ async fn before_the_restart(address: &str) -> anyhow::Result<JobId> {
         println!("pause:  the job: {:?}", job.suspend(how.clone()).await);
         println!("pause:  again: {:?}", job.suspend(how.clone()).await);
         let strictly = job.suspend_strictly(how).await;
-        println!("pause:  strictly: refused: {}", matches!(strictly, Err(ActError::AlreadySuspended(_))));
+        println!("pause:  strictly: refused: {}", matches!(strictly, Err(ActionError::AlreadySuspended(_))));
         println!("pause:  its queue: {:?}", client.pause_queue("default", Pause::graceful()).await);
     };
     Worker::new(&client).with(sender).handle(import).run_until(paused).await?;

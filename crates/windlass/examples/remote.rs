@@ -39,7 +39,7 @@ async fn main() -> anyhow::Result<()> {
         println!("answered:  {}", answer.unwrap_or_else(|error| error.to_string()));
     };
     let report = Worker::new(&client).name("example").handle(resize).run_until(answered).await?;
-    println!("left:      {} jobs given back", report.released);
+    println!("left:      {} jobs released", report.released);
     client.close();
     Ok(())
 }

@@ -14,7 +14,7 @@ pub(crate) use interrupts::Interrupts;
 
 use crate::audit::Record;
 use crate::clock::Timestamp;
-use crate::error::{ActError, ScheduleError, StoreError, SubmitError, WorkError};
+use crate::error::{ActionError, ScheduleError, StoreError, SubmitError, WorkError};
 use crate::job::{Fence, JobId, JobRecord, NewJob, QueueName, ScheduleName, WorkerId};
 use crate::key::KeyId;
 #[cfg(feature = "remote")]
@@ -31,7 +31,7 @@ use crate::store::command::finish::{Finish, Report};
 use crate::store::command::heartbeat::{HeartbeatItem, HeartbeatReply};
 use crate::store::command::key::NewKey;
 use crate::store::command::pause::{Pause, PauseTarget};
-use crate::store::command::precondition::{ActOptions, IfMatch};
+use crate::store::command::precondition::{ActionOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::settings::SettingsReport;
 use crate::store::command::submit::{Receipt, SubmitOptions};
@@ -138,17 +138,17 @@ api! { 'a;
     /// Submits jobs, all or none.
     fn submit(jobs: Vec<NewJob>, options: SubmitOptions) -> Result<Vec<Receipt>, SubmitError>;
     /// Applies an action to a job.
-    fn act_with(id: JobId, act: ActionRequest, options: ActOptions) -> Result<ActionReport, ActError>;
+    fn act_with(id: JobId, act: ActionRequest, options: ActionOptions) -> Result<ActionReport, ActionError>;
     /// Submits a copy of a final job as a new job.
-    fn redrive_if(id: JobId, how: Redrive, if_match: IfMatch) -> Result<JobRecord, ActError>;
+    fn redrive_if(id: JobId, how: Redrive, if_match: IfMatch) -> Result<JobRecord, ActionError>;
     /// Deletes a final job.
-    fn delete_if(id: JobId, if_match: IfMatch) -> Result<(), ActError>;
+    fn delete_if(id: JobId, if_match: IfMatch) -> Result<(), ActionError>;
     /// Sends a signal to a job.
-    fn signal_if(id: JobId, name: &'a str, value: Vec<u8>, if_match: IfMatch) -> Result<JobRecord, ActError>;
+    fn signal_if(id: JobId, name: &'a str, value: Vec<u8>, if_match: IfMatch) -> Result<JobRecord, ActionError>;
     /// Applies an action to every job that a filter selects.
-    fn bulk(filter: &'a Filter, action: BulkAction) -> Result<BulkReport, ActError>;
+    fn bulk(filter: &'a Filter, action: BulkAction) -> Result<BulkReport, ActionError>;
     /// How many jobs a filter selects.
-    fn bulk_dry_run(filter: &'a Filter) -> Result<u64, ActError>;
+    fn bulk_dry_run(filter: &'a Filter) -> Result<u64, ActionError>;
 
     /// The job with this id.
     fn get(id: JobId) -> Result<Option<Snapshot>, StoreError>;
@@ -201,11 +201,11 @@ api! { 'a;
     fn spawn_with(lease: LeaseRef, group: NewGroup, options: SpawnOptions) -> Result<SpawnReport, WorkError>;
 
     /// Pauses a queue, type, tenant, worker or everything; whether that changed anything.
-    fn pause(target: PauseTarget, pause: Pause) -> Result<bool, ActError>;
+    fn pause(target: PauseTarget, pause: Pause) -> Result<bool, ActionError>;
     /// Ends a pause; whether there was one.
-    fn resume(target: PauseTarget, reason: Option<String>) -> Result<bool, ActError>;
+    fn resume(target: PauseTarget, reason: Option<String>) -> Result<bool, ActionError>;
     /// Changes settings.
-    fn configure(patch: SettingsPatch) -> Result<SettingsReport, ActError>;
+    fn configure(patch: SettingsPatch) -> Result<SettingsReport, ActionError>;
     /// Workers, pauses and settings.
     fn config() -> Result<Config, StoreError>;
     /// A queue.
@@ -237,11 +237,11 @@ api! { 'a;
     fn schedules() -> Result<Vec<Arc<Schedule>>, StoreError>;
 
     /// Creates an API key.
-    fn create_key(new: NewKey) -> Result<CreatedKey, ActError>;
+    fn create_key(new: NewKey) -> Result<CreatedKey, ActionError>;
     /// Revokes an API key.
-    fn revoke_key(id: KeyId) -> Result<(), ActError>;
+    fn revoke_key(id: KeyId) -> Result<(), ActionError>;
     /// All API keys.
-    fn keys() -> Result<Vec<ApiKey>, ActError>;
+    fn keys() -> Result<Vec<ApiKey>, ActionError>;
 }
 
 /// Shorter forms of the verbs.
@@ -252,17 +252,17 @@ impl dyn Api {
         caller: &Caller,
         id: JobId,
         act: ActionRequest,
-    ) -> Result<ActionReport, ActError> {
-        self.act_with(caller, id, act, ActOptions::default()).await
+    ) -> Result<ActionReport, ActionError> {
+        self.act_with(caller, id, act, ActionOptions::default()).await
     }
 
     /// Like [`redrive_if`](Api::redrive_if), whatever the job's version.
-    pub async fn redrive(&self, caller: &Caller, id: JobId, how: Redrive) -> Result<JobRecord, ActError> {
+    pub async fn redrive(&self, caller: &Caller, id: JobId, how: Redrive) -> Result<JobRecord, ActionError> {
         self.redrive_if(caller, id, how, IfMatch::any()).await
     }
 
     /// Like [`delete_if`](Api::delete_if), whatever the job's version.
-    pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActError> {
+    pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActionError> {
         self.delete_if(caller, id, IfMatch::any()).await
     }
 

@@ -217,7 +217,7 @@ impl Client {
 
     /// A typed handle for a job id, to read typed results in another process or after a restart.
     pub fn handle<J: Job>(&self, id: JobId) -> Handle<J> {
-        Handle::of(self.job(id))
+        Handle::from_job(self.job(id))
     }
 
     /// A handle for a job id of any type.

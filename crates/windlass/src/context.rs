@@ -54,6 +54,7 @@ use crate::handler::States;
 use crate::job::{
     AttemptId, Fence, JobId, JobMetadata, JobType, Payload, Priority, Progress, QueueName, Tenant, WorkerId,
 };
+use crate::ordered::CollectOrdered;
 use crate::store::command::attempt_writes::{AttemptWrite, LeaseRef};
 use crate::store::command::claim::ClaimedJob;
 use crate::store::command::finish::Park;
@@ -147,8 +148,9 @@ impl Cx {
         // The handler has started, whether or not the store knows it yet.
         claimed.job.attempt += u32::from(claimed.job.has.claim_ahead);
         let checkpoints = &claimed.checkpoints;
-        let saved = checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect();
-        let order = Order::new(SavedHistory::of(checkpoints));
+        let saved =
+            checkpoints.iter().map(|saved| (saved.step.clone(), saved.value.clone())).collect_ordered();
+        let order = Order::new(SavedHistory::new(checkpoints));
         Cx(Arc::new(Shared {
             client,
             states,
@@ -222,7 +224,7 @@ impl Cx {
         self.attempt_id().previous()
     }
 
-    /// How many attempts may fail before the job fails for good.
+    /// How many attempts may fail before the job fails permanently.
     pub fn max_attempts(&self) -> u32 {
         self.0.claimed.job.policy.retry.max_attempts
     }

@@ -88,6 +88,7 @@ pub mod handler;
 #[doc(hidden)]
 pub mod internal;
 pub mod maintenance;
+mod ordered;
 #[cfg(feature = "remote")]
 mod remote;
 pub mod store;

@@ -40,7 +40,7 @@ pub use command::maintenance::retention::RetentionSet;
 pub use command::maintenance::roll_up::RollUpReport;
 pub use command::maintenance::{PruneReport, TickReport};
 pub use command::pause::{Pause, PauseTarget};
-pub use command::precondition::{ActOptions, IfMatch};
+pub use command::precondition::{ActionOptions, IfMatch};
 pub use command::redrive::Redrive;
 pub use command::settings::{Settings, SettingsReport};
 pub use command::submit::{Receipt, SubmitOptions};
@@ -71,19 +71,18 @@ pub use query::history::{History, HistoryRequest};
 pub use query::job_details::{
     Attempt, ChildPage, ChildQuery, ChildResult, DecidedGroup, Group, JobResult, Neighbours,
 };
-pub use query::job_types::TypeInfo;
 pub use query::known::{KnownNames, ObjectName};
 pub use query::list::{CountResult, Cursor, ListRequest, Page, WorkerLoad};
 pub use query::queues::QueueInfo;
 pub use query::snapshot::Snapshot;
 pub use query::stats::{ByState, OmittedCounts, Stats};
 pub use query::stream::{StreamChunk, StreamPage};
+pub use query::types::TypeInfo;
 pub use schema::Schema;
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
 use crate::clock::Deadline;
 use crate::error::{OpenError, StoreError};
@@ -91,7 +90,8 @@ use caller::Caller;
 use engine::Engine;
 use read_source::ReadSource;
 use tx::read_tx::ReadTx;
-use tx::request::{Command, IsStoreError, Kind, Query};
+use tx::request::{Command, Kind, Query};
+use tx::work::IsStoreError;
 use tx::write_tx::WriteTx;
 
 /// A store of jobs. Cheap to clone; all clones share the same store.
@@ -197,7 +197,7 @@ impl Store {
         let deadline = Deadline::for_call(self.env.timing.request_max);
         let (task, answer) = Command::with_answer(kind, deadline, work);
         self.engine.write(task);
-        answer.wait().instrument(write_span(verb)).await
+        answer.wait(write_span(verb)).await
     }
 
     /// Returns once the store has answered a minimal read. The read never waits behind long ones.
@@ -241,8 +241,7 @@ impl Store {
             ReadKind::Urgent => self.engine.read_urgent(task),
             ReadKind::Ordinary | ReadKind::Long => self.engine.read(task),
         }
-        let span = tracing::trace_span!("store", verb);
-        answer.wait().instrument(span).await
+        answer.wait(tracing::trace_span!("store", verb)).await
     }
 
     /// Like [`write`](Store::write), on behalf of a caller.

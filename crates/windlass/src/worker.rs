@@ -29,7 +29,7 @@ pub use shutdown::ShutdownReport;
 
 use crate::client::{Client, Job};
 use crate::context::{CancelReason, Crash, CrashPoint, Cx, RunOptions, StepLog, StepMode};
-use crate::error::{FieldProblem, Invalid, WorkError};
+use crate::error::{FieldError, FieldProblem, WorkError};
 use crate::handler::{
     AnyHandler, BatchHandler, BatchOptions, BatchedHandler, Blocking, Handler, HandlerFuture, States, Typed,
     Untyped,
@@ -58,7 +58,7 @@ pub struct Worker {
     layers: Vec<Layer>,
     settings: Settings,
     control: WorkerControl,
-    invalid: Option<Invalid>,
+    invalid: Option<FieldError>,
 }
 
 #[derive(Clone)]
@@ -124,13 +124,13 @@ impl Worker {
             Ok(_) if concurrency == 0 => {
                 let (value, max) = (concurrency.to_string(), limits::SLOTS_MAX.to_string());
                 let problem = FieldProblem::OutOfRange { value, min: "1".into(), max };
-                self.invalid = Some(Invalid::new("queue.concurrency", problem));
+                self.invalid = Some(FieldError::new("queue.concurrency", problem));
             }
             Ok(queue) => {
                 self.queues.retain(|(other, _)| *other != queue);
                 self.queues.push((queue, concurrency.min(limits::SLOTS_MAX)));
             }
-            Err(problem) => self.invalid = Some(Invalid::new("queue", problem)),
+            Err(problem) => self.invalid = Some(FieldError::new("queue", problem)),
         }
         self
     }
@@ -198,10 +198,10 @@ impl Worker {
                     let problem = FieldProblem::Contradiction(format!(
                         "`{name}` has two handlers: one of them would never run"
                     ));
-                    self.invalid = Some(Invalid::new("handler", problem));
+                    self.invalid = Some(FieldError::new("handler", problem));
                 }
             }
-            Err(problem) => self.invalid = Some(Invalid::new("type", problem)),
+            Err(problem) => self.invalid = Some(FieldError::new("type", problem)),
         }
         self
     }
@@ -333,7 +333,7 @@ impl Worker {
             return Err(invalid.into());
         }
         if self.handlers.is_empty() && self.fallback.is_none() {
-            return Err(Invalid::new("handler", FieldProblem::Missing).into());
+            return Err(FieldError::new("handler", FieldProblem::Missing).into());
         }
         self.check_states()?;
         if self.queues.is_empty() {
@@ -373,11 +373,11 @@ impl Worker {
 
 impl Worker {
     /// Rejects handlers whose state is missing: every job they ran would fail.
-    fn check_states(&self) -> Result<(), Invalid> {
+    fn check_states(&self) -> Result<(), FieldError> {
         for (job_type, handler) in &self.handlers {
             if let Some(missing) = handler.missing(&self.states) {
                 let message = format!("`{job_type}` needs `State<{missing}>`: add it with `Worker::with`");
-                return Err(Invalid::new("handler", FieldProblem::Contradiction(message)));
+                return Err(FieldError::new("handler", FieldProblem::Contradiction(message)));
             }
         }
         Ok(())

@@ -36,7 +36,7 @@ impl JobTable for Tables {
         match scan.order {
             Order::Oldest => {}
             Order::Newest => jobs.reverse(),
-            Order::Claim => jobs.sort_by_key(|job| ClaimOrder::of(job)),
+            Order::Claim => jobs.sort_by_key(|job| ClaimOrder::new(job)),
         }
         Ok(SearchResult { jobs: jobs.into_iter().take(scan.limit).cloned().collect(), stopped: None })
     }
@@ -63,7 +63,9 @@ impl Tables {
 
     fn ready_places(&self, lanes: &[LaneCursor]) -> Vec<Vec<ClaimOrder>> {
         let is_ready = |job: &JobRecord| job.state == JobState::Scheduled && !job.is_blocked;
-        self.places(lanes.iter().map(|cursor| &cursor.lane), |job| is_ready(job).then(|| ClaimOrder::of(job)))
+        self.places(lanes.iter().map(|cursor| &cursor.lane), |job| {
+            is_ready(job).then(|| ClaimOrder::new(job))
+        })
     }
 
     fn timers(&self) -> BTreeSet<(Timestamp, Seq)> {
@@ -122,7 +124,7 @@ impl ReadyIndex for Tables {
             job.state == JobState::Scheduled && job.is_blocked && job.concurrency == Some(key)
         };
         let lanes: BTreeSet<Arc<Lane>> = self.jobs.values().map(|row| row.job.lane.clone()).collect();
-        let places = self.places(&lanes, |job| is_blocked(job).then(|| ClaimOrder::of(job)));
+        let places = self.places(&lanes, |job| is_blocked(job).then(|| ClaimOrder::new(job)));
         Ok(places.iter().filter_map(|places| Some(self.jobs[&places.first()?.seq].job.clone())).collect())
     }
 }

@@ -19,6 +19,8 @@ from windlass_sdk import Windlass
 from windlass_sdk.errors import WindlassError
 
 TESTS = Path(__file__).parent
+#: Programs that the tests run, and import jobs from.
+APPS = TESTS / "apps"
 #: How long anything may take; waits end as soon as their condition holds.
 PATIENCE = 30.0
 
@@ -101,7 +103,7 @@ class WorkerProcess:
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "windlass_sdk.cli", app, "--name", f"test-{self.log.stem}", *arguments],
-                cwd=TESTS, env=environment, stdout=output, stderr=output,
+                cwd=APPS, env=environment, stdout=output, stderr=output,
             )
 
     def lines(self) -> list[str]:

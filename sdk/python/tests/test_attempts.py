@@ -24,7 +24,7 @@ from windlass_sdk import codec
 from windlass_sdk.durable import core, waiting
 from windlass_sdk.durable.children import results_of
 from windlass_sdk.duration import moment_text
-from windlass_sdk.inline import InlineBackend
+from windlass_sdk.work.inline import InlineBackend
 from windlass_sdk.schemas import type_settings
 from windlass_sdk.work.attempt import Attempt, Settings
 from windlass_sdk.work.processes import Ended, Processes, run_by_name

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import TESTS, until
+from conftest import APPS, until
 from dev_app import chain, flaky, remind, remind_sync
 
 from windlass_sdk.testing import DevServer, DevWorker
@@ -18,7 +18,7 @@ class Kit:
         self.dev, self.effects = dev, effects
 
     def worker(self) -> DevWorker:
-        return self.dev.worker("dev_app:app", folder=TESTS, environment={"EFFECTS": str(self.effects)})
+        return self.dev.worker("dev_app:app", folder=APPS, environment={"EFFECTS": str(self.effects)})
 
     def submit(self, job: Any, payload: Any) -> str:
         return str(self.dev.app.submit_sync(job.type, payload, **job.options).id)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, TESTS, Server
+from conftest import APPS, PATIENCE, Server
 from test_sql import Database, database
 
 from windlass_sdk.django.api import NAME
@@ -21,9 +21,9 @@ def run(url: str, folder: Path, backend: str, what: str, **more: str) -> list[st
     effects = folder / "effects"
     environment = {**os.environ, "WINDLASS_URL": url, "EFFECTS": str(effects), **more}
     command = [sys.executable, "-m", "django", "windlass_worker", "--settings", "django_site.settings", "--backend", backend]
-    worker = subprocess.Popen(command, cwd=TESTS, env=environment)
+    worker = subprocess.Popen(command, cwd=APPS, env=environment)
     try:
-        subprocess.run([sys.executable, "-m", "django_site.client", what], cwd=TESTS, env=environment, check=True)
+        subprocess.run([sys.executable, "-m", "django_site.client", what], cwd=APPS, env=environment, check=True)
         worker.terminate()
         assert worker.wait(PATIENCE) == 0
     finally:
@@ -81,5 +81,5 @@ def test_options_are_checked() -> None:
 
 def test_a_database_without_the_store_is_complained_about() -> None:
     command = [sys.executable, "-m", "django", "check", "--settings", "django_site.settings"]
-    done = subprocess.run(command, cwd=TESTS, env={**os.environ, "WRONG": "1"}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=APPS, env={**os.environ, "WRONG": "1"}, capture_output=True, text=True)
     assert done.returncode != 0 and "windlass.E001" in done.stderr and "'orders'" in done.stderr, done.stderr

@@ -75,7 +75,7 @@ def test_fastapi_runs_pushed_jobs() -> None:
         later = call(client, "later")
         assert (later.status_code, later.headers["retry-after"]) == (503, "90")
         assert call(client, "go", type="unknown").status_code == 503
-        # A 4xx would fail the job for good.
+        # A 4xx would fail the job permanently.
         assert call(client, "go", wrong=True).status_code == 500
         assert client.post("/windlass", content=b"{}").status_code == 500
         snoozed = call(client, "snooze")

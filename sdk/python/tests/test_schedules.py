@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from conftest import TESTS, Server, WorkerProcess
+from conftest import APPS, Server, WorkerProcess
 from scheduled_app import app as declared
 
 from windlass_sdk import ApiError, Schedule, Windlass, Worker
@@ -15,7 +15,7 @@ from windlass_sdk.testing import DevServer
 
 
 def test_a_worker_creates_the_schedules_of_its_program(windlass_dev: DevServer) -> None:
-    windlass_dev.worker("scheduled_app:app", folder=TESTS)
+    windlass_dev.worker("scheduled_app:app", folder=APPS)
     app = windlass_dev.app
     # They are there before the worker is.
     assert len(app.schedules.list_sync()) == 2
@@ -30,15 +30,15 @@ def test_a_worker_creates_the_schedules_of_its_program(windlass_dev: DevServer) 
 
 
 def test_another_start_changes_nothing_and_keeps_a_pause(windlass_dev: DevServer) -> None:
-    windlass_dev.worker("scheduled_app:app", folder=TESTS).stop()
+    windlass_dev.worker("scheduled_app:app", folder=APPS).stop()
     app = windlass_dev.app
     before = app.schedules.pause_sync("hourly", "counting")
     assert before.is_paused and before.shown["paused"]["reason"] == "counting"
-    windlass_dev.worker("scheduled_app:app", folder=TESTS)
+    windlass_dev.worker("scheduled_app:app", folder=APPS)
     after = app.schedules.get_sync("hourly")
     assert after.shown["updated_at"] == before.shown["updated_at"] and after.is_paused
     app.schedules.delete_sync("nightly")
-    windlass_dev.worker("scheduled_app:app", "--no-schedules", folder=TESTS)
+    windlass_dev.worker("scheduled_app:app", "--no-schedules", folder=APPS)
     assert [one.name for one in app.schedules.list_sync()] == ["hourly"]
 
 

@@ -14,7 +14,7 @@ from windlass_sdk import Child, Cx, JobError, StepFailed, SyncCx, Windlass
 from windlass_sdk.durable.children import Children
 from windlass_sdk.duration import moment_millis
 from windlass_sdk.errors import ChildFailed
-from windlass_sdk.inline import Inline, run_inline
+from windlass_sdk.work.inline import Inline, run_inline
 
 FILE = json.loads((Path(__file__).parents[3] / "docs/protocol/vectors.json").read_text())
 NOW: int = FILE["now"]

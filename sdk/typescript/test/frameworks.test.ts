@@ -97,7 +97,7 @@ describe("frameworks", { concurrency: 4 }, () => {
       ];
       for (const [body, { host, "content-length": length, connection, ...headers }] of wrong) {
         const answer = await fetch(url, { method: "POST", headers, body: new Uint8Array(body) });
-        // Not a 4xx, which would fail the job for good.
+        // Not a 4xx, which would fail the job permanently.
         assert.equal(answer.status, 500);
         assert.match(await answer.text(), /signed/);
       }

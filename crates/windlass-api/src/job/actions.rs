@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::{JobAction, JobId, Payload, SuspendMode, WorkerVersion};
 use windlass_core::settings::patch::Field;
 use windlass_core::skip_none;
 
 use crate::expires::Expiry;
 use crate::filter::JobFilter;
-use crate::json::Json;
+use crate::json::{Json, two_parts};
 use crate::priority::PriorityInput;
 use crate::tags::Tags;
 use crate::text::Text;
@@ -141,7 +141,7 @@ impl RedriveBody {
     }
 
     /// The payload for the new job, if one is given.
-    pub fn new_payload(&self) -> Result<Option<Payload>, Invalid> {
+    pub fn new_payload(&self) -> Result<Option<Payload>, FieldError> {
         let (json, base64) = (self.payload.clone(), self.payload_base64.clone());
         if json.is_none() && base64.is_none() {
             return match &self.content_type {
@@ -262,5 +262,33 @@ mod tests {
             serde_json::to_string(&bulk).unwrap(),
             r#"{"action":"cancel","filter":{},"dry_run":false}"#
         );
+    }
+}
+
+/// An object after an action.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "{T}ActionResponse", transform = mark_as_variant::<T>)]
+pub struct ActionResponse<T> {
+    /// The object.
+    #[serde(flatten)]
+    pub object: T,
+    /// Whether the action changed anything; only in the response to an action.
+    pub changed: bool,
+}
+
+/// Names the schema that the OpenAPI document merges this one into.
+fn mark_as_variant<T: JsonSchema>(schema: &mut Schema) {
+    schema.insert("x-variant-of".into(), T::schema_name().into());
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for ActionResponse<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ActionResponse<T>, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct ChangeFlag {
+            changed: bool,
+        }
+        let (object, ChangeFlag { changed }) = two_parts(deserializer)?;
+        Ok(ActionResponse { object, changed })
     }
 }

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::job::{
-    self, ErrorRecord, JobRecord, JobState, Lane, Parent, Policy, Priority, RareFields, Seq, Traceparent,
-};
+use windlass_core::job::{self, JobRecord, JobState, Lane, Parent, Policy, Priority, Seq, Traceparent};
 use windlass_core::limits;
 
 use super::{Job, JobError, JobErrorCause, Lease, Progress, Suspension};
@@ -14,7 +12,7 @@ use crate::time::{Moment, Span};
 
 impl From<Job> for JobRecord {
     fn from(mut shown: Job) -> JobRecord {
-        let details = rare_fields(&mut shown);
+        let details = shown.take_rare_fields();
         let lane = Lane::new(shown.tenant.0, shown.queue.0, shown.r#type.0)
             .requiring(shown.requires_version.map(|version| version.0));
         let policy = Policy {
@@ -51,23 +49,6 @@ impl From<Job> for JobRecord {
         job.has.callback = shown.callback_url.is_some();
         job.details = Arc::new(details);
         job
-    }
-}
-
-fn rare_fields(shown: &mut Job) -> RareFields {
-    RareFields {
-        is_held: shown.state.0 == JobState::Created,
-        suspension: shown.suspension.take().map(Into::into),
-        suspend_requested: shown.suspend_requested.take().map(Into::into),
-        error: shown.error.take().map(ErrorRecord::from),
-        progress: shown.progress.take().map(Into::into),
-        retry_of: shown.retry_of.as_ref().map(|id| id.0),
-        superseded_by: shown.superseded_by.as_ref().map(|id| id.0),
-        suspended_at: shown.suspended_at.map(|moment| moment.0),
-        suspended_by: shown.suspended_by.take(),
-        resumed_at: shown.resumed_at.map(|moment| moment.0),
-        priority_updated_at: shown.priority_updated_at.map(|moment| moment.0),
-        ..RareFields::default()
     }
 }
 

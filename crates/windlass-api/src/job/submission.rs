@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::{
     Debounce, Dependency, JobMetadata, JobType, NewJob, QueueName, Tenant, TraceHeaders, WorkerVersion,
 };
@@ -133,7 +133,7 @@ impl Submission {
     }
 
     /// The library's job. A submission that names its own trace does not belong to that of its request.
-    pub fn into_job(mut self, trace: Option<&TraceHeaders>) -> Result<NewJob, Invalid> {
+    pub fn into_job(mut self, trace: Option<&TraceHeaders>) -> Result<NewJob, FieldError> {
         if let (None, Some(trace)) = (&self.traceparent, trace) {
             self.traceparent = Some(trace.traceparent.as_str().to_owned());
             self.tracestate = self.tracestate.or_else(|| trace.tracestate.clone());
@@ -228,7 +228,7 @@ fn names(dependencies: &[Dependency]) -> Option<Vec<String>> {
     (!dependencies.is_empty()).then(|| dependencies.iter().map(name).collect())
 }
 
-fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependency>, Invalid> {
+fn dependencies(field: &str, given: Option<Vec<String>>) -> Result<Vec<Dependency>, FieldError> {
     let read = |(place, text): (usize, String)| match text.strip_prefix('@') {
         Some(name) => Ok(Dependency::Named(name.to_owned())),
         None => text.parse().map(Dependency::Job).map_err(|_| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::audit::AuditLevel;
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::{Priority, RetryPolicy};
 use windlass_core::settings::patch::{
     Field, QueuePatch, RetentionPatch, TenantPatch, TimeoutsPatch, TypePatch,
@@ -25,7 +25,7 @@ use crate::retry::{EffectiveRetry, Retry, two_leases};
 use crate::time::Span;
 
 impl TimeoutsBody {
-    fn into_patch(self) -> Result<TimeoutsPatch, Invalid> {
+    fn into_patch(self) -> Result<TimeoutsPatch, FieldError> {
         let lease = match (self.lease, self.visibility) {
             (Field::Set(lease), Field::Set(visibility)) if lease.0 != visibility.0 => {
                 return Err(two_leases(lease, visibility));
@@ -45,7 +45,7 @@ impl TimeoutsBody {
 
 impl QueueBody {
     /// The library's change.
-    pub fn into_patch(self) -> Result<QueuePatch, Invalid> {
+    pub fn into_patch(self) -> Result<QueuePatch, FieldError> {
         Ok(QueuePatch {
             max_running: self.max_running,
             max_running_per_key: self.max_running_per_key,
@@ -66,7 +66,7 @@ impl QueueBody {
 
 impl TypeBody {
     /// The library's change.
-    pub fn into_patch(self) -> Result<TypePatch, Invalid> {
+    pub fn into_patch(self) -> Result<TypePatch, FieldError> {
         Ok(TypePatch {
             max_running: self.max_running,
             rate: self.rate.translate(),

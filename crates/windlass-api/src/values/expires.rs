@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use windlass_core::clock::Timestamp;
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 
 use crate::invalid;
 use crate::time::{Moment, Span};
@@ -26,7 +26,7 @@ pub enum Expiry {
 
 impl Expiry {
     /// The duration until then; fails for the past, naming this field.
-    pub fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, Invalid> {
+    pub fn counted_from(self, field: &str, now: Timestamp) -> Result<Duration, FieldError> {
         match self {
             Expiry::After(span) => Ok(span.0),
             Expiry::At(moment) if moment.0 > now => Ok(moment.0.since(now)),

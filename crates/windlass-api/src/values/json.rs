@@ -68,10 +68,3 @@ where
         serde_json::from_str(text.get()).and_then(|first| Ok((first, serde_json::from_str(text.get())?)));
     read.map_err(serde::de::Error::custom)
 }
-
-/// Whether an action changed anything, beside the object it returns.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ChangeFlag {
-    pub(crate) changed: bool,
-}

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::Payload;
 
 use crate::invalid;
@@ -37,7 +37,7 @@ pub fn submitted(
     json: Option<Json>,
     base64: Option<String>,
     content_type: Option<String>,
-) -> Result<Payload, Invalid> {
+) -> Result<Payload, FieldError> {
     match (json, base64) {
         (Some(_), Some(_)) => Err(invalid("payload_base64", "give `payload` or `payload_base64`, not both")),
         (None, Some(text)) => {

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use windlass_core::error::Invalid;
+use windlass_core::error::FieldError;
 use windlass_core::job::{Category, JitterMode, RetryPolicy, Strategy, Timeouts};
 use windlass_core::limits;
 use windlass_core::skip_none;
@@ -59,7 +59,7 @@ enum RetryPreset {
 
 impl Retry {
     /// The policy it describes.
-    pub fn into_policy(self) -> Result<RetryPolicy, Invalid> {
+    pub fn into_policy(self) -> Result<RetryPolicy, FieldError> {
         let fields = self.0;
         let base =
             fields.preset.as_deref().map_or_else(|| Ok(RetryPolicy::standard()), RetryPolicy::preset)?;
@@ -97,7 +97,7 @@ impl From<&RetryPolicy> for Retry {
 }
 
 /// The number of attempts, from either spelling.
-fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, Invalid> {
+fn attempts(attempts: Option<u32>, retries: Option<u32>) -> Result<Option<u32>, FieldError> {
     let refused = |message: String| Err(invalid("retry.max_retries", message));
     if let Some(retries) = retries
         && retries >= limits::ATTEMPTS_MAX
@@ -229,7 +229,7 @@ pub struct SomeTimeouts {
 
 impl SomeTimeouts {
     /// The lease, under either name.
-    pub fn lease(&self) -> Result<Option<Span>, Invalid> {
+    pub fn lease(&self) -> Result<Option<Span>, FieldError> {
         match (self.lease, self.visibility) {
             (Some(lease), Some(visibility)) if lease.0 != visibility.0 => Err(two_leases(lease, visibility)),
             (lease, visibility) => Ok(lease.or(visibility)),
@@ -238,7 +238,7 @@ impl SomeTimeouts {
 }
 
 /// The error for different leases under both names.
-pub fn two_leases(lease: Span, visibility: Span) -> Invalid {
+pub fn two_leases(lease: Span, visibility: Span) -> FieldError {
     let message = format!(
         "is {visibility}, which contradicts timeouts.lease {lease}: they are two names for one limit"
     );

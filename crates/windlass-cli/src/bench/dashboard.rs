@@ -146,7 +146,7 @@ async fn page(target: &BenchServer, path: &str, rounds: usize) -> anyhow::Result
         link.exchange(&request).await?;
         times.push(one.elapsed());
     }
-    Ok(Figure::new("pages", format!("GET {path}")).times(Times::of(times)).bytes(bytes.into()))
+    Ok(Figure::new("pages", format!("GET {path}")).times(Times::new(times)).bytes(bytes.into()))
 }
 
 /// Claims alone and with open dashboards, alternating.

@@ -66,8 +66,8 @@ pub(super) async fn singles(
     Ok(vec![
         Figure::new("submit", format!("submit one by one, {CALLERS} connections"))
             .rate(submitted)
-            .times(Times::of(times)),
-        Figure::new("submit", "GET /jobs/{id} under that load").times(Times::of(looked?)),
+            .times(Times::new(times)),
+        Figure::new("submit", "GET /jobs/{id} under that load").times(Times::new(looked?)),
     ])
 }
 

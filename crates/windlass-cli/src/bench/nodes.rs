@@ -102,7 +102,7 @@ fn refuse_proxy(address: &str) -> anyhow::Result<()> {
     if cfg!(not(target_os = "linux")) {
         return Err(Failure::usage("--rtt needs Linux, whose timers are precise enough"));
     }
-    Endpoint::of(address).map_err(|error| Failure::usage(format!("--rtt: {error}")))?;
+    Endpoint::from_address(address).map_err(|error| Failure::usage(format!("--rtt: {error}")))?;
     Ok(())
 }
 
@@ -228,5 +228,5 @@ async fn within(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Resul
 /// The rate of all nodes together, and the times of all.
 fn sum(measured: &[CallTimes]) -> (f64, Times) {
     let rate = measured.iter().map(CallTimes::rate).sum();
-    (rate, Times::of(measured.iter().flat_map(CallTimes::times).collect()))
+    (rate, Times::new(measured.iter().flat_map(CallTimes::times).collect()))
 }

@@ -131,7 +131,7 @@ impl Command {
     /// Pauses or resumes a schedule.
     pub(super) fn toggle_schedule(schedule: &ScheduleView) -> Command {
         let name = schedule.name.to_string();
-        let consequence = "Runs that are due until it is resumed are skipped for good.";
+        let consequence = "Runs that are due until it is resumed are skipped permanently.";
         let command =
             Command::toggle(Place::Schedule, (name.clone(), &name), schedule.paused.is_some(), consequence);
         Command { tenant: Some(schedule.tenant.to_string()), ..command }

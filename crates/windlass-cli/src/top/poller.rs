@@ -11,11 +11,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use windlass::clock::Stopwatch;
 use windlass::job::{JobAction, JobState};
+use windlass_api::actions::ActionResponse;
 use windlass_api::filter::{JobFilter, ListQuery};
-use windlass_api::job::{ActedJob, Job};
+use windlass_api::job::Job;
 use windlass_api::job_details::{Attempts, Logs, Reasons};
 use windlass_api::pause::Gate;
-use windlass_api::queue::{ActedQueue, Queue, Type};
+use windlass_api::queue::{Queue, QueueResponse, Type};
 use windlass_api::record::RecordView;
 use windlass_api::schedule::ScheduleView;
 use windlass_api::stats::Stats;
@@ -140,12 +141,14 @@ async fn carry(client: &ServerClient, order: &Command) -> Update {
             client.ask(order.call()).await.map(|acted: ChangeFlag| order.done(acted.changed, ""))
         }
         Verb::PauseQueue | Verb::ResumeQueue => {
-            client.ask(order.call()).await.map(|acted: ActedQueue| order.done(acted.changed, ""))
+            client.ask(order.call()).await.map(|acted: QueueResponse| order.done(acted.changed, ""))
         }
         Verb::Job(JobAction::Redrive) => {
             client.ask(order.call()).await.map(|job: Job| order.done(true, &job.id.to_string()))
         }
-        Verb::Job(_) => client.ask(order.call()).await.map(|acted: ActedJob| order.done(acted.changed, "")),
+        Verb::Job(_) => {
+            client.ask(order.call()).await.map(|acted: ActionResponse<Job>| order.done(acted.changed, ""))
+        }
     };
     match done {
         Ok(text) => Update::Message { text, is_error: false },

@@ -150,7 +150,7 @@ fn worker(screen: &Screen, worker: &Worker) -> ListRow {
 }
 
 fn job_type(screen: &Screen, job_type: &Type) -> ListRow {
-    let flow = screen.range.of(&job_type.rates);
+    let flow = screen.range.select(&job_type.rates);
     let failed = flow.failed + flow.dead_letter;
     let paused = job_type.paused.as_ref().map_or(String::new(), |pause| format!("paused by {}", pause.by));
     ListRow {

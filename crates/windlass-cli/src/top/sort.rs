@@ -80,7 +80,7 @@ pub(super) fn of_queue(screen: &Screen, queue: &Queue, column: usize) -> SortVal
         4 => queue.oldest_age.map_or(SortValue::None, |span| {
             SortValue::Number(u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX))
         }),
-        5 => SortValue::Number(screen.range.of(&queue.rates).completed),
+        5 => SortValue::Number(screen.range.select(&queue.rates).completed),
         _ => SortValue::Text(queue.name.to_string()),
     }
 }
@@ -148,7 +148,7 @@ impl TimeRange {
     }
 
     /// The rates of this time.
-    pub(super) fn of(self, rates: &QueueRates) -> &Rates {
+    pub(super) fn select(self, rates: &QueueRates) -> &Rates {
         if self == TimeRange::Minute { &rates.last_minute } else { &rates.last_hour }
     }
 }

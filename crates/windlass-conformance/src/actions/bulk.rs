@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use windlass::audit::AuditEvent;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{JobState, NewJob, Priority};
 use windlass::limits;
 use windlass::store::caller::Role;
@@ -150,9 +150,9 @@ async fn a_role_that_may_not_manage_jobs_does_nothing_in_bulk(t: &Fixture) {
     for role in [Role::Worker, Role::Viewer] {
         let who = caller("who", role, "default");
         let refused = t.store.bulk(&who, &Filter::default(), cancel()).await;
-        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActionError::Forbidden(_))), "{refused:?}");
         let refused = t.store.bulk_dry_run(&who, &Filter::default()).await;
-        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActionError::Forbidden(_))), "{refused:?}");
     }
     assert_eq!(t.picture(id).await, before);
 }

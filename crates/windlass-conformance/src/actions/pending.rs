@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use windlass::audit::{AuditEvent, Record};
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{Failure, JobState, SuspendMode};
 use windlass::store::caller::{Caller, Role};
-use windlass::store::{ActOptions, ActionRequest, Finish, Outcome, Park, Pause, PauseTarget, Suspend};
+use windlass::store::{ActionOptions, ActionRequest, Finish, Outcome, Park, Pause, PauseTarget, Suspend};
 
 use crate::fixture::{Fixture, new_job, queue, secs};
 
@@ -97,8 +97,8 @@ async fn a_suspension_that_was_asked_for_is_lifted_at_its_end(t: &Fixture) {
 async fn asking_for_a_suspension_again_is_refused_in_the_strict_form(t: &Fixture) {
     let id = t.placed(JobState::Running).await.id;
     t.store.act(&olga(), id, gracefully("deploy")).await.unwrap();
-    let refused = t.store.act_with(&olga(), id, gracefully("again"), ActOptions::strict()).await;
-    assert_eq!(refused, Err(ActError::SuspensionRequested(id)));
+    let refused = t.store.act_with(&olga(), id, gracefully("again"), ActionOptions::strict()).await;
+    assert_eq!(refused, Err(ActionError::SuspensionRequested(id)));
     assert!(!t.store.act(&olga(), id, gracefully("again")).await.unwrap().is_changed);
 }
 

@@ -1,7 +1,7 @@
 //! Submitting a final job again.
 
 use windlass::audit::AuditEvent;
-use windlass::error::{ActError, InvalidTransition};
+use windlass::error::{ActionError, InvalidTransition};
 use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Payload, Priority, RetryPolicy};
 use windlass::limits;
 use windlass::store::Redrive;
@@ -46,7 +46,10 @@ async fn a_job_that_is_not_final_is_not_redriven(t: &Fixture) {
         let placed = t.placed(state).await;
         let before = t.picture(placed.id).await;
         let refused = t.store.redrive(&t.me, placed.id, Redrive::default()).await;
-        assert_eq!(refused, Err(ActError::Refused(InvalidTransition { state, action: JobAction::Redrive })));
+        assert_eq!(
+            refused,
+            Err(ActionError::Refused(InvalidTransition { state, action: JobAction::Redrive }))
+        );
         assert_eq!(t.picture(placed.id).await, before);
     }
 }
@@ -99,7 +102,7 @@ async fn the_unique_key_goes_along_and_is_respected(t: &Fixture) {
     let new = t.store.redrive(&t.me, old, Redrive::default()).await.unwrap().id;
     let before = t.picture(old).await;
     let refused = t.store.redrive(&t.me, old, Redrive::default()).await;
-    assert_eq!(refused, Err(ActError::UniqueKeyTaken { key: "only".into(), holder: new }));
+    assert_eq!(refused, Err(ActionError::UniqueKeyTaken { key: "only".into(), holder: new }));
     assert_eq!(t.picture(old).await, before);
     t.cancel(new).await;
     t.store.redrive(&t.me, old, Redrive::default()).await.unwrap();
@@ -150,7 +153,7 @@ async fn a_payload_is_refused_that_could_not_be_submitted(t: &Fixture) {
     let strange = Payload::bytes(b"x", "text/plain\n");
     for payload in [large, strange] {
         let refused = t.store.redrive(&t.me, placed.id, with(payload)).await;
-        assert!(matches!(refused, Err(ActError::Invalid(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActionError::Invalid(_))), "{refused:?}");
     }
     assert_eq!(t.picture(placed.id).await, before);
 }

@@ -1,12 +1,12 @@
 //! Holding a job and letting go of it.
 
 use windlass::audit::AuditEvent;
-use windlass::error::{ActError, WorkError};
+use windlass::error::{ActionError, WorkError};
 use windlass::job::{
     AttemptOutcome, Dependency, Failure, JobAction, JobState, NewJob, RetryPolicy, SuspendMode,
 };
 use windlass::store::{
-    ActOptions, ActionRequest, AttemptWrite, Directive, Finish, HeartbeatItem, Outcome, Park, Suspend,
+    ActionOptions, ActionRequest, AttemptWrite, Directive, Finish, HeartbeatItem, Outcome, Park, Suspend,
 };
 
 use super::{is_refused, is_unchanged};
@@ -98,7 +98,7 @@ async fn a_graceful_suspension_lets_the_attempt_end_by_itself(t: &Fixture) {
         assert_eq!(details.suspend_requested, None);
         assert_eq!(details.suspension.is_some(), state == JobState::Suspended);
     }
-    // The last retryable failure is the end all the same.
+    // The last retryable failure is the end nevertheless.
     let retry = RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() };
     let placed = t.placed_as(JobState::Running, NewJob { retry: Some(retry), ..new_job("report") }).await;
     t.act(placed.id, suspend(SuspendMode::Graceful)).await;
@@ -155,15 +155,15 @@ async fn the_strict_form_names_what_was_found(t: &Fixture) {
     let scheduled = t.placed(JobState::Scheduled).await.id;
     let before = [t.picture(suspended).await, t.picture(scheduled).await];
     let refused =
-        t.store.act_with(&t.me, suspended, suspend(SuspendMode::IdleOnly), ActOptions::strict()).await;
-    assert_eq!(refused, Err(ActError::AlreadySuspended(suspended)));
-    let refused = t.store.act_with(&t.me, scheduled, resume(), ActOptions::strict()).await;
-    assert_eq!(refused, Err(ActError::NotSuspended(scheduled)));
+        t.store.act_with(&t.me, suspended, suspend(SuspendMode::IdleOnly), ActionOptions::strict()).await;
+    assert_eq!(refused, Err(ActionError::AlreadySuspended(suspended)));
+    let refused = t.store.act_with(&t.me, scheduled, resume(), ActionOptions::strict()).await;
+    assert_eq!(refused, Err(ActionError::NotSuspended(scheduled)));
     assert_eq!([t.picture(suspended).await, t.picture(scheduled).await], before);
-    assert!(t.store.act_with(&t.me, suspended, resume(), ActOptions::strict()).await.unwrap().is_changed);
+    assert!(t.store.act_with(&t.me, suspended, resume(), ActionOptions::strict()).await.unwrap().is_changed);
     assert!(
         t.store
-            .act_with(&t.me, scheduled, suspend(SuspendMode::IdleOnly), ActOptions::strict())
+            .act_with(&t.me, scheduled, suspend(SuspendMode::IdleOnly), ActionOptions::strict())
             .await
             .unwrap()
             .is_changed

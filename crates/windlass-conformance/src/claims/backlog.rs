@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::error::{ActError, SubmitError, TooDeep, WorkError};
+use windlass::error::{ActionError, SubmitError, TooDeep, WorkError};
 use windlass::job::{Failure, GroupStrategy, JobState, NewJob};
 use windlass::settings::{QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
@@ -118,7 +118,7 @@ async fn a_redrive_over_the_depth_is_refused(t: &Fixture) {
     t.submit(new_job("send")).await;
     let before = t.everything().await;
     let refused = t.store.redrive(&t.me, old, Redrive::default()).await;
-    let Err(ActError::TooDeep(TooDeep { scope, depth, limit, retry_after })) = refused else {
+    let Err(ActionError::TooDeep(TooDeep { scope, depth, limit, retry_after })) = refused else {
         panic!("{refused:?}")
     };
     assert_eq!((scope.as_str(), depth, limit), ("queue default", 1, 1));

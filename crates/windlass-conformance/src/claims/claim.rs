@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use windlass::entropy::Entropy;
-use windlass::error::{ActError, InvalidTransition, WorkError};
+use windlass::error::{ActionError, InvalidTransition, WorkError};
 use windlass::job::{Failure, JobAction, JobId, JobState, NewJob, Payload, WorkerId};
 use windlass::limits;
 use windlass::store::caller::{Caller, Role};
@@ -138,7 +138,7 @@ async fn a_final_job_keeps_its_priority(t: &Fixture) {
     let error = t.store.act(&t.me, job, ActionRequest::Priority(priority(70))).await.unwrap_err();
     assert_eq!(
         error,
-        ActError::Refused(InvalidTransition { state: JobState::Cancelled, action: JobAction::Priority })
+        ActionError::Refused(InvalidTransition { state: JobState::Cancelled, action: JobAction::Priority })
     );
     assert_eq!(t.everything().await, before);
 }

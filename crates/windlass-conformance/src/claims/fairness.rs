@@ -266,7 +266,7 @@ async fn aging_compares_every_priority_of_every_lane(t: &Fixture) {
     for bound in [LOWER, LOWER + 1, StoreOptions::default().aging_heads_per_claim] {
         let t = compares(t, bound).await;
         let mut jobs = mixed(&t).await;
-        jobs.sort_by_key(|job| ClaimOrder::of(job).aged(secs(10), t.now()));
+        jobs.sort_by_key(|job| ClaimOrder::new(job).aged(secs(10), t.now()));
         assert_eq!(ids(&claim_all(&t).await), ids(&jobs), "{bound}");
         t.verify().await;
     }

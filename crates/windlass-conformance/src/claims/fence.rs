@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
-use windlass::error::{ActError, WorkError};
+use windlass::error::{ActionError, WorkError};
 use windlass::job::{
     Failure, Fence, GroupStrategy, JobId, JobState, NewJob, Progress, SuspendMode, WorkerId,
 };
@@ -318,7 +318,7 @@ async fn a_new_generation_is_an_administrators_business(t: &Fixture) {
     for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
         let caller = Caller::new("ann", role, Some(tenant("default")));
         let refused = t.store.begin_generation(&caller, "mine").await;
-        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{role:?}: {refused:?}");
+        assert!(matches!(refused, Err(ActionError::Forbidden(_))), "{role:?}: {refused:?}");
     }
     assert_eq!(t.store.generation().await.unwrap(), 1);
 }

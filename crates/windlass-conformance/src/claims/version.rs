@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::error::{ActError, FieldProblem, Invalid};
+use windlass::error::{ActionError, FieldError, FieldProblem};
 use windlass::job::{
     Debounce, Failure, GroupStrategy, JobId, JobRecord, JobState, NewJob, WorkerId, WorkerVersion,
 };
@@ -148,7 +148,7 @@ async fn a_redrive_for_one_more_version_keeps_to_the_limit_on_lanes(t: &Fixture)
         limit: 1,
         tenant: "default".into(),
     };
-    assert_eq!(refused, Err(ActError::Invalid(Invalid::new("requires_version", problem))));
+    assert_eq!(refused, Err(ActionError::Invalid(FieldError::new("requires_version", problem))));
     t.store.redrive(&t.me, old, Redrive::default()).await.unwrap();
 }
 

@@ -1,10 +1,10 @@
-//! Callbacks: the report of an end is a job of its own, in the commit of the end.
+//! Callbacks: a webhook about a finished job is a separate job, submitted in the commit that finishes the job.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::callback;
-use windlass::error::{ActError, SubmitError};
+use windlass::error::{ActionError, SubmitError};
 use windlass::job::{Dependency, Failure, JobId, JobState, NewJob};
 use windlass::limits;
 use windlass::settings::{Push, QueueSettings, TenantSettings};
@@ -236,7 +236,7 @@ async fn a_report_belongs_to_the_jobs_owner(t: &Fixture) {
     assert_eq!((report.job.lane.tenant.clone(), report.spec.owner.as_str()), (tenant("blue"), "sue"));
     let foreign =
         t.store.act(&other, report.job.id, ActionRequest::Cancel { reason: None }).await.unwrap_err();
-    assert!(matches!(foreign, ActError::Forbidden(_)), "{foreign}");
+    assert!(matches!(foreign, ActionError::Forbidden(_)), "{foreign}");
     t.store.act(&own, report.job.id, ActionRequest::Cancel { reason: None }).await.unwrap();
     let green = caller("gil", Role::Operator, "green");
     assert_eq!(t.store.get(&green, report.job.id).await.unwrap(), None);
@@ -260,10 +260,10 @@ async fn a_tenant_has_one_secret_to_sign_with(t: &Fixture) {
     assert_eq!(t.store.webhook_secrets(&t.me, Some(tenant("default"))).await.unwrap(), own);
     assert_eq!(format!("{own:?}"), "[WebhookSecret]");
     let denied = t.store.webhook_secrets(&olga, Some(tenant("green"))).await.unwrap_err();
-    assert!(matches!(denied, ActError::Forbidden(_)), "{denied}");
+    assert!(matches!(denied, ActionError::Forbidden(_)), "{denied}");
     for role in [Role::Submitter, Role::Worker, Role::Viewer] {
         let denied = t.store.webhook_secrets(&caller("eve", role, "blue"), None).await.unwrap_err();
-        assert!(matches!(denied, ActError::Forbidden(_)), "{denied}");
+        assert!(matches!(denied, ActionError::Forbidden(_)), "{denied}");
     }
 }
 
@@ -278,7 +278,7 @@ async fn nothing_else_is_put_among_reports(t: &Fixture) {
     let settings = QueueSettings { push: Some(Push::to(URL)), ..QueueSettings::default() };
     let settings = Settings::Queue(crate::fixture::queue(callback::QUEUE), settings);
     let refused = t.store.configure(&t.me, settings).await.unwrap_err();
-    assert!(matches!(&refused, ActError::Invalid(invalid) if invalid.field == "push"), "{refused}");
+    assert!(matches!(&refused, ActionError::Invalid(invalid) if invalid.field == "push"), "{refused}");
 }
 
 /// Model: callbacks, concurrency-limits
@@ -321,5 +321,5 @@ async fn a_replaced_secret_signs_for_another_day(t: &Fixture) {
     let fresh = t.store.rotate_webhook_secret(&t.me, None).await.unwrap();
     assert_eq!(fresh.len(), 1, "there was none before");
     let denied = t.store.rotate_webhook_secret(&caller("eve", Role::Submitter, "blue"), None).await;
-    assert!(matches!(denied, Err(ActError::Forbidden(_))));
+    assert!(matches!(denied, Err(ActionError::Forbidden(_))));
 }

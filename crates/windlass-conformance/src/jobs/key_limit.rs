@@ -1,7 +1,7 @@
 //! How many concurrency keys the open jobs of a tenant may have.
 
 use windlass::entropy::Entropy;
-use windlass::error::{ActError, FieldProblem, Invalid, ScheduleError, SubmitError, WorkError};
+use windlass::error::{ActionError, FieldError, FieldProblem, ScheduleError, SubmitError, WorkError};
 use windlass::job::{GroupStrategy, JobState, NewJob};
 use windlass::schedule::ScheduleSpec;
 use windlass::settings::TenantSettings;
@@ -38,14 +38,14 @@ async fn limit_keys(t: &Fixture, limit: u64) {
     t.set_tenant("acme", limited_to(limit)).await;
 }
 
-fn beyond(limit: u64, key: &str) -> Invalid {
+fn beyond(limit: u64, key: &str) -> FieldError {
     let (value, tenant) = (key.to_owned(), "acme".to_owned());
     let problem =
         FieldProblem::LimitReached { name: FieldProblem::MAX_CONCURRENCY_KEYS, value, limit, tenant };
-    Invalid::new("concurrency_key", problem)
+    FieldError::new("concurrency_key", problem)
 }
 
-async fn assert_refused(t: &Fixture, jobs: Vec<NewJob>, at: usize, expected: Invalid) {
+async fn assert_refused(t: &Fixture, jobs: Vec<NewJob>, at: usize, expected: FieldError) {
     let before = t.everything().await;
     match t.refused(jobs).await {
         SubmitError::Invalid { index, invalid } => assert_eq!((index, invalid), (at, expected)),
@@ -199,7 +199,7 @@ async fn a_redriven_job_needs_its_key_again(t: &Fixture) {
     t.store.redrive(&t.me, old[0].job.id, Redrive::default()).await.unwrap();
     let before = t.everything().await;
     let refused = t.store.redrive(&t.me, old[1].job.id, Redrive::default()).await;
-    assert_eq!(refused, Err(ActError::Invalid(beyond(2, "b"))));
+    assert_eq!(refused, Err(ActionError::Invalid(beyond(2, "b"))));
     assert_eq!(t.everything().await, before, "a refusal leaves no trace");
     let all = Filter { states: [JobState::Cancelled].into(), ..Filter::default() };
     let done = t.store.bulk(&t.me, &all, BulkAction::Redrive(Redrive::default())).await.unwrap();

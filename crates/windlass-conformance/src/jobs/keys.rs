@@ -4,7 +4,7 @@ pub mod removed;
 
 use std::time::Duration;
 
-use windlass::error::{ActError, FieldProblem, SubmitError};
+use windlass::error::{ActionError, FieldProblem, SubmitError};
 use windlass::job::{Category, Failure, JobId, JobState, NewJob, Payload, RetryPolicy};
 use windlass::store::{Outcome, Park, Receipt, Redrive, StoreOptions, SubmitOptions};
 
@@ -353,7 +353,7 @@ async fn a_redrive_needs_its_unique_key(t: &Fixture) {
     let holder = t.submit(unique("k")).await.id;
     let before = t.everything().await;
     let error = t.store.redrive(&t.me, old, Redrive::default()).await.unwrap_err();
-    assert_eq!(error, ActError::UniqueKeyTaken { key: "k".into(), holder });
+    assert_eq!(error, ActionError::UniqueKeyTaken { key: "k".into(), holder });
     assert_eq!(t.everything().await, before);
     t.cancel(holder).await;
     let again = t.store.redrive(&t.me, old, Redrive::default()).await.unwrap();

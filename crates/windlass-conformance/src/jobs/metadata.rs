@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use windlass::error::{ActError, InvalidTransition, SubmitError};
+use windlass::error::{ActionError, InvalidTransition, SubmitError};
 use windlass::job::{Failure, JobAction, JobMetadata, JobState, NewJob, Payload, SuspendMode};
 use windlass::store::{ActionRequest, Patch, Redrive, StoreOptions, Suspend};
 use windlass::webhook_url::TargetPolicy;
@@ -185,7 +185,10 @@ async fn a_callback_to_a_literal_private_address_is_refused(t: &Fixture) {
         assert_eq!(invalid.field, "callback_url", "{url}");
         let patch = Patch { callback_url: Some(Some(url.into())), ..Patch::default() };
         let error = t.store.act(&t.me, job.id, ActionRequest::Patch(patch)).await.unwrap_err();
-        assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "callback_url"), "{error}");
+        assert!(
+            matches!(&error, ActionError::Invalid(invalid) if invalid.field == "callback_url"),
+            "{error}"
+        );
     }
     assert_eq!(t.everything().await, before);
     // Where a name leads is not known before it is resolved, at delivery.
@@ -215,7 +218,7 @@ async fn a_patch_past_the_limits_changes_nothing(t: &Fixture) {
             callback_url: Some(callback_url),
         };
         let error = t.store.act(&t.me, job.id, ActionRequest::Patch(patch)).await.unwrap_err();
-        let ActError::Invalid(invalid) = error else { panic!("{error}") };
+        let ActionError::Invalid(invalid) = error else { panic!("{error}") };
         assert_eq!(invalid.field, field);
         assert_eq!(t.everything().await, before, "not even the priority");
     }
@@ -230,7 +233,7 @@ async fn a_final_job_cannot_be_patched(t: &Fixture) {
     let error = t.store.act(&t.me, claimed.job.id, ActionRequest::Patch(patch)).await.unwrap_err();
     assert_eq!(
         error,
-        ActError::Refused(InvalidTransition { state: JobState::Completed, action: JobAction::Patch })
+        ActionError::Refused(InvalidTransition { state: JobState::Completed, action: JobAction::Patch })
     );
     assert_eq!(t.everything().await, before);
 }

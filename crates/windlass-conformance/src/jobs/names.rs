@@ -1,6 +1,6 @@
 //! How many queues, types and lanes a tenant may have, lists of queues page by page, and numbers about all of them.
 
-use windlass::error::{ActError, FieldProblem, Invalid, SubmitError};
+use windlass::error::{ActionError, FieldError, FieldProblem, SubmitError};
 use windlass::job::{JobState, NewJob};
 use windlass::limits::STATS_NAMES_MAX;
 use windlass::settings::{QueueSettings, TenantSettings};
@@ -107,7 +107,7 @@ async fn numbers_about_everything_name_a_bounded_number(t: &Fixture) {
     assert_eq!((totals.queues.len(), totals.left_out), (count, OmittedCounts::default()));
 }
 
-/// Model: number-of-names. What an operator configures or pauses needs no job, and is in memory all the same.
+/// Model: number-of-names. What an operator configures or pauses needs no job, and is in memory nevertheless.
 async fn a_tenant_names_as_many_queues_and_types_in_settings_and_pauses_as_it_may(t: &Fixture) {
     let limits = TenantSettings { max_queues: Some(2), max_types: Some(1), ..TenantSettings::default() };
     t.set_tenant("acme", limits).await;
@@ -117,8 +117,8 @@ async fn a_tenant_names_as_many_queues_and_types_in_settings_and_pauses_as_it_ma
         t.store.configure(who, Settings::Queue(queue(name), settings)).await.map(drop)
     };
     let pause = async |who: &Caller, what: PauseTarget| t.store.pause(who, what, Pause::default()).await;
-    let refused = |error: ActError, setting: &str| {
-        let ActError::Invalid(Invalid { problem: FieldProblem::LimitReached { name, .. }, .. }) = error
+    let refused = |error: ActionError, setting: &str| {
+        let ActionError::Invalid(FieldError { problem: FieldProblem::LimitReached { name, .. }, .. }) = error
         else {
             panic!("{error}")
         };

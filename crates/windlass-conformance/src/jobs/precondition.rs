@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{Failure, JobMetadata, JobState, NewJob, Priority, Progress, SuspendMode, Version};
 use windlass::store::engine::RecordQuery;
-use windlass::store::{ActOptions, ActionRequest, HeartbeatItem, IfMatch, Outcome, Patch, Redrive, Suspend};
+use windlass::store::{
+    ActionOptions, ActionRequest, HeartbeatItem, IfMatch, Outcome, Patch, Redrive, Suspend,
+};
 
 use crate::fixture::{Fixture, new_job};
 
@@ -18,8 +20,8 @@ tests!(
     of_many_who_act_on_one_version_one_succeeds,
 );
 
-fn only(version: Version) -> ActOptions {
-    ActOptions { strict: false, if_match: version.into() }
+fn only(version: Version) -> ActionOptions {
+    ActionOptions { strict: false, if_match: version.into() }
 }
 
 fn priority(value: i64) -> ActionRequest {
@@ -47,17 +49,18 @@ async fn an_action_on_a_version_that_is_gone_is_refused_and_changes_nothing(t: &
         ActionRequest::Submit,
     ] {
         let refused = t.store.act_with(&t.me, id, act, only(seen)).await;
-        assert_eq!(refused, Err(ActError::Changed { id, version: now.version() }));
+        assert_eq!(refused, Err(ActionError::Changed { id, version: now.version() }));
     }
     let refused = t.store.signal_if(&t.me, id, "go", b"1".to_vec(), seen.into()).await;
-    assert_eq!(refused, Err(ActError::Changed { id, version: now.version() }));
+    assert_eq!(refused, Err(ActionError::Changed { id, version: now.version() }));
     assert_eq!(t.get(id).await, now);
     assert_eq!(t.records(RecordQuery::default()).await.len(), records);
-    let either = ActOptions { if_match: IfMatch::one_of([seen, now.version()]), ..ActOptions::default() };
+    let either =
+        ActionOptions { if_match: IfMatch::one_of([seen, now.version()]), ..ActionOptions::default() };
     assert!(t.store.act_with(&t.me, id, tagged("y"), either).await.unwrap().is_changed);
-    let none = ActOptions { if_match: IfMatch::one_of([]), ..ActOptions::default() };
+    let none = ActionOptions { if_match: IfMatch::one_of([]), ..ActionOptions::default() };
     t.store.act_with(&t.me, id, tagged("z"), none).await.unwrap_err();
-    assert!(t.store.act_with(&t.me, id, tagged("z"), ActOptions::default()).await.unwrap().is_changed);
+    assert!(t.store.act_with(&t.me, id, tagged("z"), ActionOptions::default()).await.unwrap().is_changed);
 }
 
 /// Whatever happens to a job, also twice within one millisecond.
@@ -124,13 +127,13 @@ async fn redriving_and_deleting_look_at_the_version_too(t: &Fixture) {
     let seen = t.get(id).await.version();
     t.cancel(id).await;
     let now = t.get(id).await.version();
-    let changed = ActError::Changed { id, version: now };
+    let changed = ActionError::Changed { id, version: now };
     let redriven = t.store.redrive_if(&t.me, id, Redrive::default(), seen.into()).await;
     assert_eq!(redriven, Err(changed.clone()));
     assert_eq!(t.store.delete_if(&t.me, id, seen.into()).await, Err(changed));
     assert_eq!(t.state(id).await, JobState::Cancelled);
     t.store.delete_if(&t.me, id, now.into()).await.unwrap();
-    assert_eq!(t.store.delete_if(&t.me, id, now.into()).await, Err(ActError::NotFound(id)));
+    assert_eq!(t.store.delete_if(&t.me, id, now.into()).await, Err(ActionError::NotFound(id)));
 }
 
 /// The version is compared in the commit that changes the job, so no other commit comes in between.
@@ -145,7 +148,7 @@ async fn of_many_who_act_on_one_version_one_succeeds(t: &Fixture) {
     for act in acts.collect::<Vec<_>>() {
         match act.await.unwrap() {
             Ok(acted) => changed += u32::from(acted.is_changed),
-            Err(error) => assert!(matches!(error, ActError::Changed { .. }), "{error}"),
+            Err(error) => assert!(matches!(error, ActionError::Changed { .. }), "{error}"),
         }
     }
     assert_eq!(changed, 1);

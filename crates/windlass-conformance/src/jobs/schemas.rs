@@ -1,7 +1,7 @@
 //! Schemas of types: what does not match is refused, at submission and at completion.
 
 use serde_json::json;
-use windlass::error::{ActError, SubmitError};
+use windlass::error::{ActionError, SubmitError};
 use windlass::job::{GroupStrategy, JobState, JobType, NewJob, Payload};
 use windlass::settings::patch::{Field, SettingsPatch, TypePatch};
 use windlass::store::{Finish, NewGroup, Outcome, Redrive};
@@ -25,7 +25,7 @@ fn typed(json: &str) -> NewJob {
     NewJob::new(job_type(), Payload::json(json))
 }
 
-async fn set(t: &Fixture, patch: TypePatch) -> Result<(), ActError> {
+async fn set(t: &Fixture, patch: TypePatch) -> Result<(), ActionError> {
     t.store.configure(&t.me, SettingsPatch::Type(job_type(), patch)).await.map(drop)
 }
 
@@ -59,7 +59,7 @@ async fn a_payload_that_does_not_match_is_refused_wherever_it_comes_from(t: &Fix
     t.complete(worker, &old).await;
     let payload = |json: &str| Redrive { payload: Some(Payload::json(json)), ..Redrive::default() };
     let error = t.store.redrive(&t.me, old.job.id, payload("[null]")).await.unwrap_err();
-    assert!(matches!(&error, ActError::Invalid(invalid) if invalid.field == "payload.0"), "{error}");
+    assert!(matches!(&error, ActionError::Invalid(invalid) if invalid.field == "payload.0"), "{error}");
     t.store.redrive(&t.me, old.job.id, payload("[1]")).await.unwrap();
 
     let parent = t.claim_one(worker).await;

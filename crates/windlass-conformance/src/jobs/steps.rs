@@ -5,7 +5,7 @@ pub mod signal;
 pub mod stream;
 pub mod timer;
 
-use windlass::error::{ActError, WorkError};
+use windlass::error::{ActionError, WorkError};
 use windlass::job::{Failure, JobId, JobState, Progress, SuspendMode};
 use windlass::limits;
 use windlass::store::engine::RecordQuery;
@@ -131,7 +131,7 @@ async fn a_redrive_from_a_step_keeps_the_steps_before_it(t: &Fixture) {
     for wrong in [from("refund"), from("signal:paid"), both] {
         let refused = t.store.redrive(&t.me, id, wrong).await;
         assert!(
-            matches!(&refused, Err(ActError::Invalid(invalid)) if invalid.field == "from_step"),
+            matches!(&refused, Err(ActionError::Invalid(invalid)) if invalid.field == "from_step"),
             "{refused:?}"
         );
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::clock::Clock;
-use windlass::error::{ActError, FieldProblem, InvalidTransition, SubmitError};
+use windlass::error::{ActionError, FieldProblem, InvalidTransition, SubmitError};
 use windlass::job::{Dependency, JobAction, JobState, NewJob, Policy, Priority, RetryPolicy, Timeouts};
 use windlass::settings::{PartialTimeouts, QueueSettings, TypeSettings};
 use windlass::store::caller::{Caller, Role};
@@ -194,7 +194,7 @@ async fn only_a_held_job_can_be_submitted_by_name(t: &Fixture) {
     let error = t.store.act(&t.me, job.id, ActionRequest::Submit).await.unwrap_err();
     assert_eq!(
         error,
-        ActError::Refused(InvalidTransition { state: JobState::Scheduled, action: JobAction::Submit })
+        ActionError::Refused(InvalidTransition { state: JobState::Scheduled, action: JobAction::Submit })
     );
     assert_eq!(t.everything().await, before);
 }

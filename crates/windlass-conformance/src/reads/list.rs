@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{GroupStrategy, JobId, JobRecord, JobState, JobType, NewJob, Payload, Priority};
 use windlass::limits;
 use windlass::store::{
@@ -296,7 +296,7 @@ async fn what_was_redriven_is_listed_and_counted_apart(t: &Fixture) {
     let once = Redrive { only_once: true, ..Redrive::default() };
     let successor = t.store.redrive(&t.me, dead[1], once.clone()).await.unwrap().id;
     let refused = t.store.redrive(&t.me, dead[1], once).await;
-    assert_eq!(refused, Err(ActError::AlreadyRedriven { id: dead[1], successor }));
+    assert_eq!(refused, Err(ActionError::AlreadyRedriven { id: dead[1], successor }));
     let letters =
         |is_redriven| Filter { states: vec![JobState::DeadLetter], is_redriven, ..Filter::default() };
     assert_eq!(ids(t, letters(None), Order::Oldest).await, dead);

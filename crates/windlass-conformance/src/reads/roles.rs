@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::error::{ActError, SubmitError, WorkError};
+use windlass::error::{ActionError, SubmitError, WorkError};
 use windlass::job::{GroupStrategy, JobState, JobType, NewJob, QueueName};
 use windlass::settings::{QueueSettings, TenantSettings, TypeSettings};
 use windlass::store::caller::{Caller, Role};
@@ -95,7 +95,7 @@ async fn things(t: &Fixture) -> Things {
 /// Whether a verb is denied; what is done is left to the next round's new jobs.
 async fn is_denied(t: &Fixture, who: &Caller, verb: Verb) -> bool {
     let Things { live, ended, running } = things(t).await;
-    let act = |error: &ActError| matches!(error, ActError::Forbidden(_));
+    let act = |error: &ActionError| matches!(error, ActionError::Forbidden(_));
     let work = |error: &WorkError| matches!(error, WorkError::Forbidden(_));
     let store = &t.store;
     let worker = running.worker;

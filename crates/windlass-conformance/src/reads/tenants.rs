@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use windlass::error::{ActError, WorkError};
+use windlass::error::{ActionError, WorkError};
 use windlass::job::{JobId, JobState, JobType, NewJob, Priority};
 use windlass::settings::{QueueSettings, TenantSettings};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::engine::RecordQuery;
 use windlass::store::{
-    ActOptions, ActionRequest, AttemptWrite, BulkAction, BulkReport, ClaimRequest, Directive, Filter, Finish,
-    HeartbeatItem, ListRequest, NewWorker, Outcome, Patch, Pause, PauseTarget, Redrive, Report, Settings,
-    Stats, SubmitOptions, Suspend,
+    ActionOptions, ActionRequest, AttemptWrite, BulkAction, BulkReport, ClaimRequest, Directive, Filter,
+    Finish, HeartbeatItem, ListRequest, NewWorker, Outcome, Patch, Pause, PauseTarget, Redrive, Report,
+    Settings, Stats, SubmitOptions, Suspend,
 };
 
 use crate::fixture::{Fixture, caller, lease_ref, new_job, queue, secs, tenant};
@@ -88,15 +88,15 @@ async fn no_action_reaches_another_tenants_job(t: &Fixture) {
     ];
     for id in [live, ended, JobId::from_bytes([7; 16])] {
         for act in acts.clone() {
-            assert_eq!(t.store.act(&eve, id, act.clone()).await, Err(ActError::NotFound(id)));
+            assert_eq!(t.store.act(&eve, id, act.clone()).await, Err(ActionError::NotFound(id)));
             assert_eq!(
-                t.store.act_with(&eve, id, act, ActOptions::strict()).await,
-                Err(ActError::NotFound(id))
+                t.store.act_with(&eve, id, act, ActionOptions::strict()).await,
+                Err(ActionError::NotFound(id))
             );
         }
-        assert_eq!(t.store.redrive(&eve, id, Redrive::default()).await, Err(ActError::NotFound(id)));
-        assert_eq!(t.store.delete(&eve, id).await, Err(ActError::NotFound(id)));
-        assert_eq!(t.store.signal(&eve, id, "go", Vec::new()).await, Err(ActError::NotFound(id)));
+        assert_eq!(t.store.redrive(&eve, id, Redrive::default()).await, Err(ActionError::NotFound(id)));
+        assert_eq!(t.store.delete(&eve, id).await, Err(ActionError::NotFound(id)));
+        assert_eq!(t.store.signal(&eve, id, "go", Vec::new()).await, Err(ActionError::NotFound(id)));
     }
     let cancel = BulkAction::Act(ActionRequest::Cancel { reason: None });
     assert_eq!(t.store.bulk(&eve, &Filter::default(), cancel).await.unwrap(), BulkReport::default());
@@ -158,9 +158,9 @@ async fn another_tenants_worker_cannot_be_paused(t: &Fixture) {
     let everybodys = t.worker().await;
     let eve = stranger();
     for (worker, is_seen) in [(theirs, false), (everybodys, true)] {
-        let check = |refused: Result<bool, ActError>| match refused {
-            Err(ActError::NoSuchWorker(id)) => assert!(!is_seen && id == worker),
-            Err(ActError::Forbidden(_)) => assert!(is_seen),
+        let check = |refused: Result<bool, ActionError>| match refused {
+            Err(ActionError::NoSuchWorker(id)) => assert!(!is_seen && id == worker),
+            Err(ActionError::Forbidden(_)) => assert!(is_seen),
             other => panic!("{other:?}"),
         };
         check(t.store.pause(&eve, PauseTarget::Worker(worker), Pause::default()).await);

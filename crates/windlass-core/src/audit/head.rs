@@ -36,7 +36,7 @@ impl FromStr for Seal {
 /// A stored seal; signed if the store has a signing key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealPoint {
-    /// The checkpoint of the chain.
+    /// The seal of the chain.
     #[serde(flatten)]
     pub seal: Seal,
     /// The signature, if the store has a signing key.

@@ -1,17 +1,13 @@
-//! The parts of a job record: lane, policy, lease, and rare fields. Data only.
+//! The parts of a job record: lane, policy, lease, suspension, groups. Data only.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ErrorRecord, JobId, JobType, QueueName, RetryPolicy, Seq, StreamTotals, Tenant, WorkerId, WorkerVersion,
-};
+use super::{JobId, JobType, QueueName, RetryPolicy, Seq, Tenant, WorkerId, WorkerVersion};
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid};
-use crate::key::KeyId;
+use crate::error::{FieldError, FieldProblem};
 use crate::limits;
-use crate::ticket::Ticket;
 use crate::{Words, skip_none};
 
 /// Tenant, queue and type together, and the version that the jobs require of their worker. Every pause and every global
@@ -82,13 +78,13 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// Whether every value is within its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         let range = |field: &str, value: Duration, min: Duration| {
             if (min..=limits::DURATION_MAX).contains(&value) {
                 return Ok(());
             }
             let (value, min) = (format!("{value:?}"), format!("{min:?}"));
-            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
+            Err(FieldError::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
         };
         range("timeouts.execution", self.execution, Duration::from_millis(1))?;
         range("timeouts.lease", self.lease, limits::LEASE_MIN)?;
@@ -328,6 +324,11 @@ impl ChildGroup {
         self.decided
     }
 
+    /// Whether its numbers decide it, and it is not decided.
+    pub fn lacks_decision(&self) -> bool {
+        self.decided.is_none() && self.decision().is_some()
+    }
+
     /// Takes over the numbers of a recount, and decides the group if they do.
     pub fn recounted(&mut self, open: u32, completed: u32) {
         (self.open, self.completed) = (open, completed);
@@ -348,64 +349,6 @@ impl ChildGroup {
             GroupStrategy::FailFast | GroupStrategy::CollectAll | GroupStrategy::Threshold(_) => None,
         }
     }
-}
-
-/// Fields that few jobs have, stored outside the hot record.
-#[skip_none]
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RareFields {
-    /// Created on hold: stays `created` until it is submitted, also across a suspension.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_held: bool,
-    /// What it is parked on.
-    pub wait: Option<Wait>,
-    /// The active suspension.
-    pub suspension: Option<Suspension>,
-    /// A graceful suspension that takes effect when the running attempt ends.
-    pub suspend_requested: Option<Suspension>,
-    /// The latest error; cleared on success.
-    pub error: Option<ErrorRecord>,
-    /// Proof that the job is the one that was submitted, where tickets are required.
-    pub ticket: Option<Box<Ticket>>,
-    /// The API key that submitted it, if any.
-    pub owner_key: Option<KeyId>,
-    /// Its progress.
-    pub progress: Option<Progress>,
-    /// The final job that this one retries.
-    pub retry_of: Option<JobId>,
-    /// The latest job that retries this one.
-    pub superseded_by: Option<JobId>,
-    /// When it was last suspended.
-    pub suspended_at: Option<Timestamp>,
-    /// Who suspended it last.
-    pub suspended_by: Option<String>,
-    /// When it was last resumed.
-    pub resumed_at: Option<Timestamp>,
-    /// When its priority was last changed.
-    pub priority_updated_at: Option<Timestamp>,
-    /// Number of log lines ever written; also the number of the last one.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub log_lines: u64,
-    /// Number of signals ever received; also the number of the last one.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub signals: u64,
-    /// Number of saved checkpoints.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub checkpoints: u64,
-    /// Total bytes of checkpoint values.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub checkpoint_bytes: u64,
-    /// Number of child groups; also the number of the last one.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub groups: u64,
-    /// What its attempts have streamed, if anything.
-    pub stream: Option<StreamTotals>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// Default for suspensions stored by older versions, which did not record the time.

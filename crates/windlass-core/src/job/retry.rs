@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::JobId;
 use super::failure::Category;
 use crate::Words;
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::limits;
 
 /// How the delay grows with the number of failures.
@@ -115,12 +115,12 @@ impl RetryPolicy {
     }
 
     /// The policy with this name.
-    pub fn preset(name: &str) -> Result<RetryPolicy, Invalid> {
+    pub fn preset(name: &str) -> Result<RetryPolicy, FieldError> {
         match name {
             "standard" => Ok(RetryPolicy::standard()),
             "fixed" => Ok(RetryPolicy::fixed()),
             "backoff" => Ok(RetryPolicy::backoff()),
-            other => Err(Invalid::new(
+            other => Err(FieldError::new(
                 "retry.preset",
                 FieldProblem::Unknown { value: other.to_owned(), allowed: "standard, fixed, backoff" },
             )),
@@ -180,9 +180,9 @@ impl RetryPolicy {
     }
 
     /// Checks every value against its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         let range = |field: &str, value: String, min: &str, max: String| {
-            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))
+            Err(FieldError::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))
         };
         if !(1..=limits::ATTEMPTS_MAX).contains(&self.max_attempts) {
             return range(
@@ -208,7 +208,7 @@ impl RetryPolicy {
         if let Some(category) =
             self.retry_on.iter().find(|c| matches!(c, Category::Permanent | Category::Cancelled))
         {
-            return Err(Invalid::new(
+            return Err(FieldError::new(
                 "retry.retry_on",
                 FieldProblem::Unknown {
                     value: category.to_string(),

@@ -1,108 +1,22 @@
-//! Submitted data: [`NewJob`] as input, [`Spec`] and [`JobMetadata`] as stored. No rule of the state machine reads
-//! them; they are validated against their limits once, here.
+//! Submitted data: [`NewJob`] as input, [`Spec`], [`JobMetadata`] and rare options in [`RareFields`] as stored. Submitted
+//! values are validated against their limits once, here.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::{JobId, JobType, Priority, QueueName, RetryPolicy, Tenant, Timeouts, WorkerVersion};
+use super::{
+    ErrorRecord, JobId, JobType, Payload, Priority, Progress, QueueName, RetryPolicy, StreamTotals,
+    Suspension, Tenant, Timeouts, Wait, WorkerVersion,
+};
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
+use crate::key::KeyId;
 use crate::limits;
+use crate::skip_none;
+use crate::ticket::Ticket;
 use crate::webhook_url::TargetPolicy;
-
-/// Bytes with a content type; stored and returned byte for byte, never interpreted.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "StoredPayload", into = "StoredPayload")]
-pub struct Payload {
-    /// The bytes.
-    pub bytes: Arc<[u8]>,
-    /// The content type, such as `application/json`.
-    pub content_type: Arc<str>,
-}
-
-impl Payload {
-    /// The content type of JSON.
-    pub const JSON: &'static str = "application/json";
-
-    /// Checks the content type against its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
-        check_text("content_type", Some(&self.content_type), limits::CONTENT_TYPE_CHARS_MAX)?;
-        if self.content_type.chars().any(char::is_control) {
-            let problem = FieldProblem::Contradiction("contains a control character".into());
-            return Err(Invalid::new("content_type", problem));
-        }
-        Ok(())
-    }
-
-    /// JSON text, stored unchanged.
-    pub fn json(text: impl AsRef<[u8]>) -> Payload {
-        Payload { bytes: Arc::from(text.as_ref()), content_type: Arc::from(Payload::JSON) }
-    }
-
-    /// Bytes with a content type.
-    pub fn bytes(bytes: impl AsRef<[u8]>, content_type: &str) -> Payload {
-        Payload { bytes: Arc::from(bytes.as_ref()), content_type: Arc::from(content_type) }
-    }
-
-    /// The SHA-256 of the content type, a zero byte and the bytes. `submit` in SQL computes the same.
-    pub fn digest(&self) -> PayloadDigest {
-        let mut sha = Sha256::new();
-        sha.update(self.content_type.as_bytes());
-        sha.update([0]);
-        sha.update(&self.bytes);
-        PayloadDigest(sha.finalize().into())
-    }
-}
-
-/// A digest to compare payloads when one of them is no longer stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PayloadDigest(pub [u8; 32]);
-
-/// A payload within a stored document: as text if possible, so that people can read it.
-#[derive(Serialize, Deserialize)]
-struct StoredPayload {
-    content_type: Arc<str>,
-    content: StoredBytes,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum StoredBytes {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl From<Payload> for StoredPayload {
-    fn from(payload: Payload) -> StoredPayload {
-        let content = match std::str::from_utf8(&payload.bytes) {
-            Ok(text) => StoredBytes::Text(text.to_owned()),
-            Err(_) => StoredBytes::Bytes(payload.bytes.to_vec()),
-        };
-        StoredPayload { content_type: payload.content_type, content }
-    }
-}
-
-impl From<StoredPayload> for Payload {
-    fn from(stored: StoredPayload) -> Payload {
-        let bytes = match stored.content {
-            StoredBytes::Text(text) => Arc::from(text.into_bytes()),
-            StoredBytes::Bytes(bytes) => Arc::from(bytes),
-        };
-        Payload { bytes, content_type: stored.content_type }
-    }
-}
-
-/// Prints the size only: a payload is never logged.
-impl std::fmt::Debug for Payload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Payload({} bytes of {})", self.bytes.len(), self.content_type)
-    }
-}
 
 /// Data that a client may change until the job is final.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -243,6 +157,64 @@ pub struct NewJob {
     pub baggage: Option<String>,
 }
 
+/// Fields that few jobs have, stored outside the hot record. Beside [`NewJob`], whose rare options it stores.
+#[skip_none]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RareFields {
+    /// Created on hold: stays `created` until it is submitted, also across a suspension.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_held: bool,
+    /// What it is parked on.
+    pub wait: Option<Wait>,
+    /// The active suspension.
+    pub suspension: Option<Suspension>,
+    /// A graceful suspension that takes effect when the running attempt ends.
+    pub suspend_requested: Option<Suspension>,
+    /// The latest error; cleared on success.
+    pub error: Option<ErrorRecord>,
+    /// Proof that the job is the one that was submitted, where tickets are required.
+    pub ticket: Option<Box<Ticket>>,
+    /// The API key that submitted it, if any.
+    pub owner_key: Option<KeyId>,
+    /// Its progress.
+    pub progress: Option<Progress>,
+    /// The final job that this one retries.
+    pub retry_of: Option<JobId>,
+    /// The latest job that retries this one.
+    pub superseded_by: Option<JobId>,
+    /// When it was last suspended.
+    pub suspended_at: Option<Timestamp>,
+    /// Who suspended it last.
+    pub suspended_by: Option<String>,
+    /// When it was last resumed.
+    pub resumed_at: Option<Timestamp>,
+    /// When its priority was last changed.
+    pub priority_updated_at: Option<Timestamp>,
+    /// Number of log lines ever written; also the number of the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub log_lines: u64,
+    /// Number of signals ever received; also the number of the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub signals: u64,
+    /// Number of saved checkpoints.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub checkpoints: u64,
+    /// Total bytes of checkpoint values.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub checkpoint_bytes: u64,
+    /// Number of child groups; also the number of the last one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub groups: u64,
+    /// What its attempts have streamed, if anything.
+    pub stream: Option<StreamTotals>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl NewJob {
     /// A job of this type with this payload and default options.
     pub fn new(job_type: JobType, payload: Payload) -> NewJob {
@@ -294,8 +266,13 @@ impl NewJob {
         }
     }
 
+    /// The options that few submissions set, as stored; `None` if it sets none of them.
+    pub fn rare_fields(&self) -> Option<RareFields> {
+        self.hold.then(|| RareFields { is_held: self.hold, ..RareFields::default() })
+    }
+
     /// Checks every value against its limits, except for the payload's size.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         self.payload.check()?;
         check_text("idempotency_key", self.idempotency_key.as_deref(), limits::KEY_CHARS_MAX)?;
         check_text("unique_key", self.unique_key.as_deref(), limits::KEY_CHARS_MAX)?;
@@ -308,23 +285,23 @@ impl NewJob {
         check_duration("idempotency_window", self.idempotency_window)?;
         if self.delay.is_some() && self.run_at.is_some() {
             let problem = FieldProblem::Contradiction("use `delay` or `run_at`, not both".into());
-            return Err(Invalid::new("run_at", problem));
+            return Err(FieldError::new("run_at", problem));
         }
         if let Some(debounce) = &self.debounce {
             if debounce.key.is_empty() {
-                return Err(Invalid::new("debounce.key", FieldProblem::Missing));
+                return Err(FieldError::new("debounce.key", FieldProblem::Missing));
             }
             check_text("debounce.key", Some(&debounce.key), limits::KEY_CHARS_MAX)?;
             check_duration("debounce.delay", Some(debounce.delay))?;
             if self.delay.is_some() || self.run_at.is_some() {
                 let problem = FieldProblem::Contradiction("use `debounce`, or `delay` or `run_at`".into());
-                return Err(Invalid::new("debounce", problem));
+                return Err(FieldError::new("debounce", problem));
             }
         }
         let dependencies = self.after.len() + self.after_any.len();
         if dependencies > limits::DEPENDENCIES_MAX {
             let problem = FieldProblem::TooLong { length: dependencies, limit: limits::DEPENDENCIES_MAX };
-            return Err(Invalid::new("after", problem));
+            return Err(FieldError::new("after", problem));
         }
         if let Some(retry) = &self.retry {
             retry.check()?;
@@ -352,14 +329,14 @@ impl NewJob {
 
 impl JobMetadata {
     /// Checks every value against its limits.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), FieldError> {
         if self.tags.len() > limits::TAGS_MAX {
             let problem = FieldProblem::TooLong { length: self.tags.len(), limit: limits::TAGS_MAX };
-            return Err(Invalid::new("tags", problem));
+            return Err(FieldError::new("tags", problem));
         }
         for (name, value) in &self.tags {
             if name.is_empty() {
-                return Err(Invalid::new("tags", FieldProblem::Missing));
+                return Err(FieldError::new("tags", FieldProblem::Missing));
             }
             check_text("tags", Some(name), limits::TAG_NAME_CHARS_MAX)?;
             check_text(&format!("tags.{name}"), Some(value), limits::TAG_VALUE_CHARS_MAX)?;
@@ -370,41 +347,41 @@ impl JobMetadata {
 
     /// Checks the callback URL as far as possible without resolving it: form, scheme, port, and literal addresses
     /// that are not public. Host names are resolved at delivery.
-    pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), Invalid> {
+    pub fn check_callback(&self, targets: &TargetPolicy) -> Result<(), FieldError> {
         let Some(url) = &self.callback_url else { return Ok(()) };
         let checked = targets.check(url);
-        checked.map(drop).map_err(|error| Invalid::new("callback_url", error.into()))
+        checked.map(drop).map_err(|error| FieldError::new("callback_url", error.into()))
     }
 }
 
 /// Checks that a text has at most `limit` characters and no NUL, which not every database can store.
-pub fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+pub fn check_text(field: &str, text: Option<&str>, limit: usize) -> Result<(), FieldError> {
     let Some(text) = text else { return Ok(()) };
     let length = if text.len() <= limit { text.len() } else { text.chars().count() };
     if length > limit {
-        return Err(Invalid::new(field, FieldProblem::TooLong { length, limit }));
+        return Err(FieldError::new(field, FieldProblem::TooLong { length, limit }));
     }
     if text.contains('\0') {
-        return Err(Invalid::new(field, FieldProblem::Contradiction("contains a NUL character".into())));
+        return Err(FieldError::new(field, FieldProblem::Contradiction("contains a NUL character".into())));
     }
     Ok(())
 }
 
 /// Checks a text that is sent as a header.
-fn check_header(field: &str, text: Option<&str>, limit: usize) -> Result<(), Invalid> {
+fn check_header(field: &str, text: Option<&str>, limit: usize) -> Result<(), FieldError> {
     check_text(field, text, limit)?;
     if text.is_some_and(|text| text.chars().any(char::is_control)) {
         let problem = FieldProblem::Contradiction("contains a control character".into());
-        return Err(Invalid::new(field, problem));
+        return Err(FieldError::new(field, problem));
     }
     Ok(())
 }
 
-fn check_duration(field: &str, duration: Option<Duration>) -> Result<(), Invalid> {
+fn check_duration(field: &str, duration: Option<Duration>) -> Result<(), FieldError> {
     match duration {
         Some(value) if value > limits::DURATION_MAX => {
             let (value, min) = (format!("{value:?}"), "0s".into());
-            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
+            Err(FieldError::new(field, FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
         }
         _ => Ok(()),
     }

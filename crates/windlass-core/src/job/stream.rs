@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptOutcome, JobRecord};
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::limits;
 
 /// What a job has streamed so far.
@@ -39,7 +39,7 @@ pub struct StreamPlace {
 impl StreamTotals {
     /// How many of the chunks of a request are stored already, because the request is a repeat. `offset` is how many
     /// chunks the attempt had sent before them.
-    pub fn known(&self, attempt: u32, offset: Option<u64>, chunks: usize) -> Result<usize, Invalid> {
+    pub fn known(&self, attempt: u32, offset: Option<u64>, chunks: usize) -> Result<usize, FieldError> {
         let Some(offset) = offset else { return Ok(0) };
         let written = if self.attempt == attempt { self.of_attempt } else { 0 };
         let Some(known) = written.checked_sub(offset) else {
@@ -48,7 +48,7 @@ impl StreamTotals {
                 min: "0".into(),
                 max: written.to_string(),
             };
-            return Err(Invalid::new("offset", problem));
+            return Err(FieldError::new("offset", problem));
         };
         Ok(usize::try_from(known).unwrap_or(usize::MAX).min(chunks))
     }
@@ -83,25 +83,25 @@ impl StreamTotals {
 }
 
 /// Checks the sizes of the chunks of one request.
-pub fn check_chunks<'a>(chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<(), Invalid> {
+pub fn check_chunks<'a>(chunks: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<(), FieldError> {
     let (length, limit) = (chunks.len(), limits::STREAM_CHUNKS_PER_CALL_MAX);
     if length == 0 {
-        return Err(Invalid::new("chunks", FieldProblem::Missing));
+        return Err(FieldError::new("chunks", FieldProblem::Missing));
     }
     if length > limit {
-        return Err(Invalid::new("chunks", FieldProblem::TooLong { length, limit }));
+        return Err(FieldError::new("chunks", FieldProblem::TooLong { length, limit }));
     }
     let mut total = 0;
     for (index, chunk) in chunks.enumerate() {
         let field = || format!("chunks.{index}");
         let (length, limit) = (chunk.len(), limits::STREAM_CHUNK_BYTES_MAX);
         if length > limit {
-            return Err(Invalid::new(field(), FieldProblem::TooLong { length, limit }));
+            return Err(FieldError::new(field(), FieldProblem::TooLong { length, limit }));
         }
         total += length;
         let limit = limits::STREAM_CALL_BYTES_MAX;
         if total > limit {
-            return Err(Invalid::new(field(), FieldProblem::TooManyBytes { length: total, limit }));
+            return Err(FieldError::new(field(), FieldProblem::TooManyBytes { length: total, limit }));
         }
     }
     Ok(())

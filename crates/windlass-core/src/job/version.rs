@@ -41,7 +41,7 @@ struct VersionFields<'a> {
 
 impl Version {
     /// The version of a job with this metadata.
-    pub fn of(job: &JobRecord, metadata: &JobMetadata) -> Version {
+    pub fn new(job: &JobRecord, metadata: &JobMetadata) -> Version {
         // These counters grow with log lines, signals, steps and output, which do not count as changes of the job.
         let details = RareFields {
             progress: None,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::graph::Graph;
 use self::steps::{TooMuch, Work};
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::job::Payload;
 use crate::limits;
 
@@ -60,15 +60,15 @@ impl JobSchema {
     /// Checks that it is a JSON Schema within the limits.
     ///
     /// # Errors
-    /// [`Invalid`] with the field of this name.
-    pub fn check(&self, field: &str) -> Result<(), Invalid> {
+    /// [`FieldError`] with the field of this name.
+    pub fn check(&self, field: &str) -> Result<(), FieldError> {
         let length = self.json.to_string().len();
         if length > limits::SCHEMA_BYTES_MAX {
             let limit = limits::SCHEMA_BYTES_MAX;
-            return Err(Invalid::new(field, FieldProblem::TooManyBytes { length, limit }));
+            return Err(FieldError::new(field, FieldProblem::TooManyBytes { length, limit }));
         }
         let depth = depth(&self.json, limits::SCHEMA_DEPTH_MAX);
-        let refused = |message: String| Invalid::new(field, FieldProblem::Contradiction(message));
+        let refused = |message: String| FieldError::new(field, FieldProblem::Contradiction(message));
         if depth > limits::SCHEMA_DEPTH_MAX {
             return Err(refused(format!("is nested more than {} levels deep", limits::SCHEMA_DEPTH_MAX)));
         }
@@ -88,12 +88,12 @@ impl JobSchema {
     /// Checks that a payload is JSON.
     ///
     /// # Errors
-    /// [`Invalid`] with the payload.
+    /// [`FieldError`] with the payload.
     #[allow(clippy::unused_self, reason = "only payloads of types with a schema must be JSON")]
-    pub fn check_type(&self, payload: &Payload) -> Result<(), Invalid> {
+    pub fn check_type(&self, payload: &Payload) -> Result<(), FieldError> {
         if *payload.content_type != *Payload::JSON {
             let message = "must be JSON: its type has a schema".to_owned();
-            return Err(Invalid::new("payload", FieldProblem::Contradiction(message)));
+            return Err(FieldError::new("payload", FieldProblem::Contradiction(message)));
         }
         Ok(())
     }
@@ -101,10 +101,10 @@ impl JobSchema {
     /// Checks JSON text; empty text is null.
     ///
     /// # Errors
-    /// [`Invalid`] with the first place below `field` that does not match.
-    pub fn check_json(&self, field: &str, json: &[u8], steps: &mut SchemaSteps) -> Result<(), Invalid> {
+    /// [`FieldError`] with the first place below `field` that does not match.
+    pub fn check_json(&self, field: &str, json: &[u8], steps: &mut SchemaSteps) -> Result<(), FieldError> {
         let json = if json.is_empty() { b"null" } else { json };
-        let refused = |message: String| Invalid::new(field, FieldProblem::Contradiction(message));
+        let refused = |message: String| FieldError::new(field, FieldProblem::Contradiction(message));
         let value: Value = serde_json::from_slice(json)
             .map_err(|error| refused(format!("cannot be read as JSON: {error}")))?;
         // It was compiled when it was set; one that an older build cannot compile checks nothing.
@@ -115,7 +115,7 @@ impl JobSchema {
         compiled.compare_within(&value, taken).map_err(|difference| match difference {
             Some((path, message)) => {
                 let message = format!("does not match the schema of its type: {message}");
-                Invalid::new(format!("{field}{path}"), FieldProblem::Contradiction(message))
+                FieldError::new(format!("{field}{path}"), FieldProblem::Contradiction(message))
             }
             None => refused("does not match the schema of its type".to_owned()),
         })
@@ -142,7 +142,7 @@ fn too_much(problem: TooMuch, left: SchemaSteps) -> String {
 
 impl CompiledSchema {
     fn new(json: &Value) -> Result<CompiledSchema, String> {
-        let graph = Graph::of(json)?;
+        let graph = Graph::from_schema(json)?;
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
         compiler.use_loader(Box::new(NoExternalSchemas));
         let opposite = json!({"not": {"$ref": ADDRESS}});

@@ -6,7 +6,7 @@ use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use windlass::clock::Timestamp;
-use windlass::error::{ActError, AlertError, Forbidden, ScheduleError, StoreError};
+use windlass::error::{ActionError, AlertError, Forbidden, ScheduleError, StoreError};
 use windlass::job::Tenant;
 use windlass::schedule::Zone;
 use windlass::store::{Config, PauseRecord, PauseScope, Schedule};
@@ -68,7 +68,7 @@ pub(super) struct PauseView {
 }
 
 impl PauseView {
-    pub(super) fn of(hold: &PauseRecord, now: Timestamp) -> PauseView {
+    pub(super) fn new(hold: &PauseRecord, now: Timestamp) -> PauseView {
         let of_tenant = |tenant: &Option<_>| {
             tenant.as_ref().map_or(String::new(), |tenant| format!(" of tenant {tenant}"))
         };
@@ -92,7 +92,7 @@ impl PauseView {
 impl PauseView {
     /// Like `of`, with the name of a worker in place of its id.
     pub(super) fn among(config: &Config, hold: &PauseRecord, now: Timestamp) -> PauseView {
-        let view = PauseView::of(hold, now);
+        let view = PauseView::new(hold, now);
         match &hold.scope {
             PauseScope::Worker(worker) => {
                 PauseView { what: format!("worker {}", worker_name(config, &worker.to_string())), ..view }
@@ -144,7 +144,7 @@ impl Layout {
     }
 
     /// The layout of a page in this section.
-    pub(super) fn of(
+    pub(super) fn new(
         board: &Dashboard,
         visitor: &Visitor,
         config: &Config,
@@ -155,7 +155,7 @@ impl Layout {
         let gate = config.pauses.get(&PauseScope::Gate).filter(|hold| hold.is_active(now));
         Layout {
             live: format!("/live?seen={}", visitor.seen),
-            gate: gate.map(|hold| PauseView::of(hold, now)),
+            gate: gate.map(|hold| PauseView::new(hold, now)),
             ..Layout::bare(visitor, section, title)
         }
     }
@@ -334,15 +334,15 @@ impl From<Forbidden> for PageError {
     }
 }
 
-impl From<ActError> for PageError {
-    fn from(error: ActError) -> PageError {
+impl From<ActionError> for PageError {
+    fn from(error: ActionError) -> PageError {
         match error {
-            ActError::Store(error) => error.into(),
-            ActError::Forbidden(denied) => denied.into(),
-            ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
+            ActionError::Store(error) => error.into(),
+            ActionError::Forbidden(denied) => denied.into(),
+            ActionError::NotFound(_) | ActionError::NoSuchWorker(_) | ActionError::NoSuchKey(_) => {
                 PageError::not_found(error.to_string())
             }
-            ActError::Invalid(_) => PageError::invalid(error.to_string()),
+            ActionError::Invalid(_) => PageError::invalid(error.to_string()),
             _ => PageError::conflict(error.to_string()),
         }
     }

@@ -2,7 +2,6 @@
 
 pub(in crate::dashboard) mod alerts;
 pub(in crate::dashboard) mod audit;
-pub(in crate::dashboard) mod job_types;
 pub(in crate::dashboard) mod jobs;
 pub(in crate::dashboard) mod limits;
 pub(in crate::dashboard) mod overview;
@@ -12,4 +11,5 @@ pub(in crate::dashboard) mod search;
 pub(in crate::dashboard) mod settings;
 pub(in crate::dashboard) mod sign_in;
 pub(in crate::dashboard) mod tenants;
+pub(in crate::dashboard) mod types;
 pub(in crate::dashboard) mod workers;

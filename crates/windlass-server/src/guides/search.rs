@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_heading_is_found_before_text_and_all_words_count() {
-        let guides = Guides::of(
+        let guides = Guides::from_texts(
             &[
                 ("limits", "# Limits\n\nSomething about queues.\n\n## Rate limits\n\nTokens for queues."),
                 ("other", "# Other\n\nA rate, and limits far away, for queues."),

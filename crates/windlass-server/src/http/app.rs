@@ -8,10 +8,14 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use windlass::Store;
 use windlass::clock::{JumpClock, Timestamp};
+use windlass::store::caller::Caller;
+use windlass::store::{KnownNames, ObjectName};
+use windlass_api::known::KnownView;
 
 use super::dev::DevMode;
 use super::reference::Reference;
 use super::reply::encoded::EncodedEvents;
+use super::reply::error::ApiError;
 use super::request::body_budget::BodyBudget;
 use super::request::connection_slots::ConnectionSlots;
 use super::request::key_guess_limit::Guesses;
@@ -203,5 +207,11 @@ impl App {
         let mut draining = self.0.draining.subscribe();
         // The sender lives as long as `self`.
         let _ = draining.wait_for(|is_draining| *is_draining).await;
+    }
+
+    /// Whether a queue, type or tenant is known, and similar names.
+    pub(crate) async fn known(&self, caller: &Caller, named: ObjectName) -> Result<KnownView, ApiError> {
+        let KnownNames { is_known, similar, .. } = self.store().known(caller, named).await?;
+        Ok(KnownView { known: is_known, similar })
     }
 }

@@ -2,7 +2,7 @@
 //! streams. A tool is a few calls of the HTTP API in the name of the same caller, so keys, roles, tenants, limits and
 //! the audit trail are those of the API, and no rule is repeated here.
 
-mod act;
+mod actions;
 mod api;
 mod arguments;
 mod prompts;

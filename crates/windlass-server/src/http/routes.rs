@@ -9,7 +9,6 @@ pub(in crate::http) mod health;
 pub(in crate::http) mod history;
 pub(in crate::http) mod jobs;
 pub(in crate::http) mod keys;
-mod known;
 pub(in crate::http) mod metrics;
 pub(in crate::http) mod queues;
 pub(in crate::http) mod retention;

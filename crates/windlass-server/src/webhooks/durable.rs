@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use windlass::context::Cx;
-use windlass::error::Invalid;
+use windlass::error::FieldError;
 use windlass::internal::wire::outcome::attempt_writes;
 use windlass::job::{Failure, GroupStrategy};
 use windlass::store::caller::Caller;
@@ -103,10 +103,10 @@ pub(super) async fn finish(cx: &Cx, body: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn spawned(children: Children, writes: Vec<AttemptWrite>) -> Result<(NewGroup, SpawnOptions), Invalid> {
+fn spawned(children: Children, writes: Vec<AttemptWrite>) -> Result<(NewGroup, SpawnOptions), FieldError> {
     let place = |(index, job): (usize, Submission)| {
         job.into_job(None).map_err(|invalid| {
-            Invalid::new(format!("children.jobs.{index}.{}", invalid.field), invalid.problem)
+            FieldError::new(format!("children.jobs.{index}.{}", invalid.field), invalid.problem)
         })
     };
     let jobs = children.jobs.into_iter().enumerate().map(place).collect::<Result<_, _>>()?;

@@ -298,7 +298,7 @@ async fn limits_show_what_they_would_have_held_back_while_they_are_typed() {
     let said = "document.querySelector('#tenants form .preview')?.innerText";
     person
         .window
-        .until(&format!("{said}.includes('About 5 of 5 starts would have been held back for good')"))
+        .until(&format!("{said}.includes('About 5 of 5 starts would have been held back permanently')"))
         .await;
     // Limits per key are tried on the runs of each key.
     for key in ["a", "b", "b"] {

@@ -19,7 +19,7 @@ struct Visitor<'a> {
 }
 
 impl Visitor<'_> {
-    async fn look(&self, path: &str) -> Page {
+    async fn get_page(&self, path: &str) -> Page {
         self.site.ask("GET", path, &[("cookie", &self.cookies.join("; "))], "").await
     }
 
@@ -36,12 +36,12 @@ impl Visitor<'_> {
 
     /// Sends a form; what it leads to.
     async fn send(&mut self, path: &str, fields: &str) -> Page {
-        let token = self.look("/jobs").await.token();
+        let token = self.get_page("/jobs").await.token();
         let headers = [("cookie", &*self.cookies.join("; ")), ("sec-fetch-site", "same-origin")];
         let answer = self.site.ask("POST", path, &headers, &format!("token={token}&{fields}")).await;
         assert_eq!(answer.status, 303, "{}", answer.body);
         self.keep(&answer);
-        self.look(answer.header("location").unwrap()).await
+        self.get_page(answer.header("location").unwrap()).await
     }
 }
 
@@ -69,7 +69,7 @@ async fn columns_and_views_are_chosen_without_scripts() {
         submit(&site, customer, priority).await;
     }
     let mut ada = Visitor { site: &site, cookies: Vec::new() };
-    let plain = ada.look("/jobs").await.body;
+    let plain = ada.get_page("/jobs").await.body;
     assert!(plain.contains(">Priority</a>") && !plain.contains("data-label=\"Payload\""), "{plain}");
     let chosen = "column=priority&column=payload&column=nonsense&tags=customer,+&query=type%3Dmail";
     let page = ada.send("/jobs/columns", chosen).await.body;
@@ -77,26 +77,26 @@ async fn columns_and_views_are_chosen_without_scripts() {
     assert!(page.contains("<td data-label=\"customer\">ada</td>") && !page.contains(">Queue</th>"));
     assert!(page.contains("Active filters"), "the list is the one that it was");
     // Sorted within the page, both ways round.
-    let down = ada.look("/jobs?sort=priority").await.body;
+    let down = ada.get_page("/jobs?sort=priority").await.body;
     assert_eq!(order(&down, &["ada", "bob", "cyd"]), ["bob", "cyd", "ada"]);
     assert!(down.contains("aria-sort=\"descending\" title=\"sorts the jobs of this page\""));
     assert!(down.contains("The jobs of this page are sorted by priority."));
-    let up = ada.look("/jobs?sort=priority.up").await.body;
+    let up = ada.get_page("/jobs?sort=priority.up").await.body;
     assert_eq!(order(&up, &["ada", "bob", "cyd"]), ["ada", "cyd", "bob"]);
     // A view keeps filter, order and columns.
     let saved =
         ada.send("/jobs/views", "action=save&name=mail+first&query=type%3Dmail%26order%3Doldest").await.body;
     assert!(saved.contains("href=\"/jobs?view=mail+first\" aria-current=\"true\""), "{saved}");
     ada.send("/jobs/columns", "action=reset").await;
-    assert!(!ada.look("/jobs").await.body.contains("data-label=\"Payload\""));
-    let opened = ada.look("/jobs?view=mail+first").await;
+    assert!(!ada.get_page("/jobs").await.body.contains("data-label=\"Payload\""));
+    let opened = ada.get_page("/jobs?view=mail+first").await;
     ada.keep(&opened);
     let to = opened.header("location").unwrap().to_owned();
     assert_eq!(to, "/jobs?type=mail&order=oldest");
-    let page = ada.look(&to).await.body;
+    let page = ada.get_page(&to).await.body;
     assert_eq!(order(&page, &["ada", "bob", "cyd"]), ["ada", "bob", "cyd"]);
     ada.send("/jobs/views", "action=remove&name=mail+first").await;
-    assert_eq!(ada.look("/jobs?view=mail+first").await.status, 404);
+    assert_eq!(ada.get_page("/jobs?view=mail+first").await.status, 404);
     // A view does not lead to another site.
     let headers = [("cookie", "windlass-views=x=queue+%2F%2Fevil.example"), ("sec-fetch-site", "none")];
     let opened = site.ask("GET", "/jobs?view=x", &headers, "").await;
@@ -110,7 +110,7 @@ async fn a_payload_column_shows_nothing_to_those_who_may_not_read_it() {
     let viewer = site.key("vi", Role::Viewer).await;
     let session = cookie(&site, &viewer).await;
     let viewer = Visitor { site: &site, cookies: vec![session, "windlass-columns=c=payload".into()] };
-    let page = viewer.look("/jobs").await.body;
+    let page = viewer.get_page("/jobs").await.body;
     assert!(page.contains("data-label=\"Payload\">hidden</td>") && !page.contains("SECRET"), "{page}");
 }
 
@@ -119,11 +119,11 @@ async fn times_are_shown_in_the_chosen_zone() {
     let site = Site::start().await;
     let id = site.job("mail").await;
     let mut ada = Visitor { site: &site, cookies: Vec::new() };
-    let utc = ada.look(&format!("/jobs/{id}")).await.body;
+    let utc = ada.get_page(&format!("/jobs/{id}")).await.body;
     assert!(utc.contains(" UTC"), "{utc}");
     let settings = ada.send("/time-zone", "zone=Asia%2FTokyo").await.body;
     assert!(settings.contains("value=\"Asia/Tokyo\""));
-    let page = ada.look(&format!("/jobs/{id}")).await.body;
+    let page = ada.get_page(&format!("/jobs/{id}")).await.body;
     assert!(page.contains(" JST") && !page.contains(" UTC<"), "{page}");
     ada.send("/time-zone", "zone=UTC").await;
     assert_eq!(ada.cookies, Vec::<String>::new());
@@ -136,7 +136,7 @@ async fn schedules_are_made_and_shown_in_the_chosen_zone() {
     let site = Site::start().await;
     let mut ada = Visitor { site: &site, cookies: Vec::new() };
     ada.send("/time-zone", "zone=Asia%2FTokyo").await;
-    let form = ada.look("/schedules/new").await.body;
+    let form = ada.get_page("/schedules/new").await.body;
     assert!(
         form.contains("or once at (Asia/Tokyo)") && form.contains(r#"name="timezone" value="Asia/Tokyo""#)
     );
@@ -145,12 +145,12 @@ async fn schedules_are_made_and_shown_in_the_chosen_zone() {
     ada.send("/schedules/save", fields).await;
     let stored = site.store.schedules(&Caller::local()).await.unwrap();
     assert_eq!(stored[0].next_at.unwrap().to_string(), "2099-01-01T00:00:00.000Z");
-    let edit = ada.look("/schedules/default/launch").await.body;
+    let edit = ada.get_page("/schedules/default/launch").await.body;
     assert!(
         edit.contains(r#"name="at" value="2099-01-01T09:00""#) && edit.contains("2099-01-01 09:00 JST"),
         "{edit}"
     );
-    let list = ada.look("/schedules").await.body;
+    let list = ada.get_page("/schedules").await.body;
     assert!(list.contains("once, 2099-01-01 09:00:00 JST") && list.contains("times in Asia/Tokyo"), "{list}");
 }
 

@@ -48,7 +48,7 @@ async fn a_page_outlives_a_restart_of_its_server_and_says_that_it_is_away() {
     site.serve();
     window.until("document.querySelector('.pulse.on') && !document.body.matches('.old')").await;
     window.until("document.querySelector('#depths').innerText.includes('2')").await;
-    // The restarted server accepts the form all the same.
+    // The restarted server accepts the form nevertheless.
     window.click("#actions button").await;
     window.until("document.querySelector('#head').innerText.includes('night shift')").await;
     assert_not_reloaded(&window).await;

@@ -52,7 +52,7 @@ impl Person<'_> {
         Person { site, cookie }
     }
 
-    async fn look(&self, path: &str) -> Page {
+    async fn get_page(&self, path: &str) -> Page {
         self.site.ask("GET", path, &[("cookie", &self.cookie)], "").await
     }
 
@@ -60,7 +60,7 @@ impl Person<'_> {
         let headers = [("cookie", self.cookie.as_str()), ("sec-fetch-site", "same-origin")];
         let answer = self.site.ask("POST", path, &headers, body).await;
         assert_eq!(answer.status, 303, "{path} {body}: {}", answer.body);
-        self.look(answer.header("location").expect("where it leads")).await
+        self.get_page(answer.header("location").expect("where it leads")).await
     }
 
     /// Fills in and sends the form of a page as it was when it was looked at.
@@ -94,7 +94,7 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
     )
     .await;
     let before = settings(&site, None).await;
-    let page = ada.look("/queues/mail").await;
+    let page = ada.get_page("/queues/mail").await;
     assert!(page.body.contains("value=\"250ms\"") && page.body.contains("value=\"500ms\""));
     let action = "/queues/mail/settings";
     let saved = ada.fill(&page.body, action, &[]).await;
@@ -108,7 +108,7 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
     let after = settings(&site, None).await;
     assert_eq!((after.max_running, after.max_depth), (Some(2), Some(900)), "the others' limits stay");
     assert_eq!((after.max_running_per_key, after.rate, after.aging), (Some(3), before.rate, before.aging));
-    let page = ada.look("/queues/mail").await.body;
+    let page = ada.get_page("/queues/mail").await.body;
     ada.fill(&page, action, &[("rate_count", ""), ("max_depth", ""), ("aging", "2m")]).await;
     let cleared = settings(&site, None).await;
     assert_eq!((cleared.rate, cleared.max_depth), (None, None));
@@ -119,7 +119,7 @@ async fn saving_a_queue_s_settings_changes_what_was_touched_and_nothing_else() {
     let (hour, days) = (Duration::from_secs(3_600), Duration::from_secs(90 * 86_400));
     assert_eq!((set.retention.completed, set.retention.dead_letter), (Some(hour), Some(days)));
     assert_eq!((set.retention.failed, set.timeouts.max_execution), (None, Some(Duration::from_secs(600))));
-    assert!(ada.look("/queues/mail").await.body.contains("value=\"90d\""));
+    assert!(ada.get_page("/queues/mail").await.body.contains("value=\"90d\""));
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_tenant_s_settings_are_its_own_and_do_not_copy_those_of_all_tenants() 
     let site = Site::start().await;
     set(&site, QueuePatch { max_running: Field::Set(50), ..QueuePatch::default() }).await;
     let operator = Person::with_key(&site, Role::Operator, Some("acme")).await;
-    let page = operator.look("/queues/mail").await.body;
+    let page = operator.get_page("/queues/mail").await.body;
     assert!(page.contains("50 for all tenants"), "what counts anyway is shown");
     operator.fill(&page, "/queues/mail/settings", &[("max_depth", "30")]).await;
     let own = settings(&site, Some("acme")).await;
@@ -143,14 +143,14 @@ async fn saving_a_tenant_s_limits_changes_what_was_touched_and_nothing_else() {
         site.store.configure(&Caller::local(), patch).await.unwrap();
     };
     set(TenantPatch { max_running: Field::Set(50), ..TenantPatch::default() }).await;
-    let page = ada.look("/tenants").await.body;
+    let page = ada.get_page("/tenants").await.body;
     set(TenantPatch { max_running: Field::Set(2), weight: Field::Set(4), ..TenantPatch::default() }).await;
     let page = ada.fill(&page, "/tenants/acme/settings", &[("budget", "1250.5")]).await.body;
     let config = site.store.config(&Caller::local()).await.unwrap();
     let after = &config.tenants[&tenant("acme")];
     assert_eq!((after.max_running, after.weight, after.budget_cents), (Some(2), Some(4), Some(125_050)));
     assert!(page.contains("1,250.50 a month") && page.contains("value=\"1250.50\""));
-    let page = ada.look("/tenants").await.body;
+    let page = ada.get_page("/tenants").await.body;
     ada.fill(&page, "/tenants/acme/settings", &[("max_concurrency_keys", "500")]).await;
     let config = site.store.config(&Caller::local()).await.unwrap();
     let after = &config.tenants[&tenant("acme")];
@@ -171,7 +171,7 @@ async fn a_button_that_resumes_is_there_where_it_works() {
     let kind = JobType::new("mail").unwrap();
     site.store.pause(&all, PauseTarget::Type(kind.clone()), Pause::graceful()).await.unwrap();
     for path in ["/queues", "/queues/mail", "/types/mail"] {
-        let (theirs, ours) = (operator.look(path).await.body, ada.look(path).await.body);
+        let (theirs, ours) = (operator.get_page(path).await.body, ada.get_page(path).await.body);
         assert!(theirs.contains("admin") && !theirs.contains("value=\"resume\""), "{path}");
         assert!(ours.contains("value=\"resume\""), "{path}");
     }
@@ -182,12 +182,12 @@ async fn a_button_that_resumes_is_there_where_it_works() {
     for target in [PauseTarget::Queue(queue("mail")), PauseTarget::Type(kind.clone())] {
         site.store.pause(&acme, target, Pause::graceful()).await.unwrap();
     }
-    let page = operator.look("/queues/mail").await.body;
+    let page = operator.get_page("/queues/mail").await.body;
     assert!(page.contains("value=\"resume\""));
     for (path, what) in
         [("/queues/mail", "queue mail of tenant acme"), ("/settings", "type mail of tenant acme")]
     {
-        let page = ada.look(path).await.body;
+        let page = ada.get_page(path).await.body;
         assert!(page.contains(what), "{path}");
         let page = ada.fill(&page, "/resume", &[]).await.body;
         assert!(page.contains("Resumed.") && !page.contains(what), "{path}");
@@ -204,7 +204,7 @@ async fn a_pause_of_another_tenant_cannot_be_resumed() {
     site.store.pause(&local, PauseTarget::Tenant(tenant("globex")), Pause::graceful()).await.unwrap();
     let globex = Caller::new("hank", Role::Operator, Some(tenant("globex")));
     site.store.pause(&globex, PauseTarget::Queue(queue("mail")), Pause::graceful()).await.unwrap();
-    let token = operator.look("/queues/mail").await.token();
+    let token = operator.get_page("/queues/mail").await.token();
     let holds = site.store.config(&local).await.unwrap().pauses;
     for scope in holds.keys() {
         let scope = serde_json::to_string(scope).unwrap();
@@ -226,7 +226,7 @@ async fn pausing_an_unknown_name_says_so() {
     let site = Site::start().await;
     site.job("mail").await;
     let ada = Person::with_key(&site, Role::Admin, None).await;
-    let page = ada.look("/settings").await.body;
+    let page = ada.get_page("/settings").await.body;
     let page = ada.fill(&page, "/gate", &[("tenant", "amce")]).await.body;
     assert!(
         page.contains("Processing is paused for tenant amce. There is no tenant amce yet.")
@@ -247,7 +247,7 @@ async fn pausing_an_unknown_name_says_so() {
     let holds = site.store.config(&Caller::local()).await.unwrap().pauses;
     assert!(holds.contains_key(&scope) && !holds.contains_key(&PauseScope::Tenant(Tenant::default())));
     // A URL cannot make a page show a false message.
-    let page = ada.look("/settings?done=closed&tenant=unknown").await.body;
+    let page = ada.get_page("/settings?done=closed&tenant=unknown").await.body;
     assert!(!page.contains("Processing is paused for tenant unknown"));
 }
 
@@ -362,14 +362,14 @@ async fn keys_come_page_by_page_and_are_found_by_name() {
     let ada = Person::with_key(&site, Role::Admin, None).await;
     let (mut address, mut seen) = ("/settings".to_owned(), 0);
     loop {
-        let page = ada.look(&address).await.body;
+        let page = ada.get_page(&address).await.body;
         assert!(page.len() < 100_000, "{address} is {} bytes", page.len());
         seen += page.matches("aria-label=\"Revoke ").count();
         let Some((_, rest)) = page.split_once("rel=\"next\" href=\"") else { break };
         rest.split('"').next().unwrap_or_default().clone_into(&mut address);
     }
     assert_eq!(seen, 121, "every key once");
-    let found = ada.look("/settings?find=robot+59").await.body;
+    let found = ada.get_page("/settings?find=robot+59").await.body;
     assert_eq!(found.matches("aria-label=\"Revoke robot 59\"").count(), 2);
 }
 

@@ -227,7 +227,7 @@ async fn a_key_has_the_tools_of_its_role_and_the_jobs_of_its_tenant() {
         "{tools:?}"
     );
     assert_eq!(names(&t, &operator).await.len(), 18);
-    // A tool that is not offered is refused all the same, also as a dry run.
+    // A tool that is not offered is refused nevertheless, also as a dry run.
     for dry_run in [true, false] {
         let error = refused(&t, &viewer, "cancel_jobs", json!({"id": own, "dry_run": dry_run})).await;
         assert!(error.starts_with("forbidden"), "{error}");

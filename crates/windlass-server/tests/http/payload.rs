@@ -116,7 +116,7 @@ fn shows(answer: &TestResponse) -> bool {
     String::from_utf8_lossy(&answer.body).contains(MARK)
 }
 
-async fn look(t: &Fixture, secret: &str, path: &str) -> TestResponse {
+async fn get_as(t: &Fixture, secret: &str, path: &str) -> TestResponse {
     // With trace ids in metrics; other routes do not mind.
     let request =
         Request::new(t.address, "GET", path).header("Accept", "application/openmetrics-text, */*;q=0.1");
@@ -148,26 +148,26 @@ async fn no_route_shows_a_payload_to_a_key_that_does_not_read_it() {
     let (mut to_operator, mut to_owner) = (0, 0);
     for path in scene.paths().await {
         for stranger in &strangers {
-            let answer = look(t, stranger, &path).await;
+            let answer = get_as(t, stranger, &path).await;
             assert!(!shows(&answer), "{path}: {}", String::from_utf8_lossy(&answer.body));
             assert!(matches!(answer.status, 200 | 403), "{path}: {}", answer.status);
         }
         // The worker reads what it runs, also in lists of jobs, and nothing else.
         let is_for_worker = path.starts_with("/api/v1/jobs") && !path.contains(&scene.done);
-        assert!(!shows(&look(t, &scene.worker, &path).await) || is_for_worker, "{path}");
-        to_operator += usize::from(shows(&look(t, &scene.operator, &path).await));
-        to_owner += usize::from(shows(&look(t, &scene.owner, &path).await));
+        assert!(!shows(&get_as(t, &scene.worker, &path).await) || is_for_worker, "{path}");
+        to_operator += usize::from(shows(&get_as(t, &scene.operator, &path).await));
+        to_owner += usize::from(shows(&get_as(t, &scene.owner, &path).await));
     }
     // Both jobs: with payload, plain (its address), result, checkpoints and logs; the lists; then queues and schedules.
     assert!(to_operator >= 15 && to_owner >= 10 && to_operator > to_owner, "{to_operator} {to_owner}");
     for part in ["result", "checkpoints", "logs"] {
         for stranger in &strangers {
             let path = format!("/api/v1/jobs/{}/{part}", scene.done);
-            assert_refused(&look(t, stranger, &path).await, 403, "forbidden", None);
+            assert_refused(&get_as(t, stranger, &path).await, 403, "forbidden", None);
         }
         assert!(
             part == "result"
-                || shows(&look(t, &scene.worker, &format!("/api/v1/jobs/{}/{part}", scene.running)).await)
+                || shows(&get_as(t, &scene.worker, &format!("/api/v1/jobs/{}/{part}", scene.running)).await)
         );
     }
 }
@@ -191,7 +191,7 @@ async fn a_duplicate_submission_shows_another_owner_no_result() {
 #[tokio::test]
 async fn no_event_carries_a_payload() {
     let scene = Scene::new().await;
-    let records = look(&scene.t, &scene.operator, "/api/v1/audit?limit=1000").await;
+    let records = get_as(&scene.t, &scene.operator, "/api/v1/audit?limit=1000").await;
     assert!(!shows(&records), "not even an operator finds it in the trail");
     let records = records.json()["records"].as_array().unwrap().clone();
     assert!(records.len() > 5);
@@ -211,7 +211,7 @@ async fn no_route_shows_another_tenant_anything() {
         for role in [Role::Operator, Role::Submitter, Role::Worker, Role::App, Role::Viewer] {
             let secret = key(t, &format!("{tenant}-{}", role.as_str()), role, Some(tenant)).await;
             for path in &paths {
-                let answer = look(t, &secret, path).await;
+                let answer = get_as(t, &secret, path).await;
                 let text = String::from_utf8_lossy(&answer.body);
                 // What the caller names itself may be repeated.
                 let shown = names.iter().find(|name| text.contains(**name) && !path.contains(**name));
@@ -220,7 +220,7 @@ async fn no_route_shows_another_tenant_anything() {
         }
     }
     for path in &paths {
-        let answer = look(t, &scene.operator, path).await;
+        let answer = get_as(t, &scene.operator, path).await;
         let text = String::from_utf8_lossy(&answer.body);
         own += usize::from(names.iter().any(|name| text.contains(*name) && !path.contains(*name)));
     }

@@ -120,8 +120,9 @@ async fn schedules_and_alerts_are_read_in_pages() {
         let schedule = json!({"every": "1h", "job": job});
         let put = t.request("PUT", &format!("/schedules/{name}")).json(&schedule).send().await;
         assert_eq!(put.status, 200, "{}", put.json());
-        let alert = t.request("PUT", &format!("/alerts/{name}")).json(&json!({"condition": "dead_letters"}));
-        assert_eq!(alert.send().await.status, 200);
+        let alert = json!({"condition": "dead_letters", "url": "https://example.com/alerts"});
+        let put = t.request("PUT", &format!("/alerts/{name}")).json(&alert).send().await;
+        assert_eq!(put.status, 200, "{}", put.json());
     }
     for list in ["schedules", "alerts"] {
         let all = t.get_ok(&format!("/{list}")).await[list].clone();

@@ -47,7 +47,7 @@ pub struct Times {
 
 impl Times {
     /// The percentiles of measured durations; zero if there are none.
-    pub fn of(mut times: Vec<Duration>) -> Times {
+    pub fn new(mut times: Vec<Duration>) -> Times {
         times.sort_unstable();
         let at = |percent: usize| {
             let place = (times.len() * percent / 100).min(times.len().saturating_sub(1));
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_all_times() {
-        let times = Times::of((1..=100).map(Duration::from_millis).collect());
+        let times = Times::new((1..=100).map(Duration::from_millis).collect());
         assert_eq!((times.p50_ms, times.p99_ms), (51.0, 100.0));
-        assert!(Times::of(Vec::new()).p99_ms.abs() < f64::EPSILON);
+        assert!(Times::new(Vec::new()).p99_ms.abs() < f64::EPSILON);
     }
 
     #[test]

@@ -190,7 +190,7 @@ async fn pick_up(
         submitted?;
         times.push(took);
     }
-    Ok(Times::of(times))
+    Ok(Times::new(times))
 }
 
 /// CPU time that this process has used; zero if the system does not report it.

@@ -59,7 +59,7 @@ impl CallTimes {
         }
     }
 
-    fn of(parts: impl IntoIterator<Item = CallTimes>, took: Duration) -> CallTimes {
+    fn merge(parts: impl IntoIterator<Item = CallTimes>, took: Duration) -> CallTimes {
         let mut all = CallTimes { seconds: took.as_secs_f64(), ..CallTimes::default() };
         for part in parts {
             all.count += part.count;
@@ -141,7 +141,7 @@ impl Node {
         for task in tasks {
             parts.push(task.await??);
         }
-        Ok(CallTimes::of(parts, watch.elapsed()))
+        Ok(CallTimes::merge(parts, watch.elapsed()))
     }
 
     /// Handles jobs that do nothing until `over`; returns their number.
@@ -201,7 +201,7 @@ impl PlainCallers {
             let ended = started.into_iter().map(std::thread::ScopedJoinHandle::join);
             ended.map(|part| part.map_err(|_| anyhow::anyhow!("a caller panicked"))?).collect::<Vec<_>>()
         });
-        Ok(CallTimes::of(parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?, watch.elapsed()))
+        Ok(CallTimes::merge(parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?, watch.elapsed()))
     }
 }
 

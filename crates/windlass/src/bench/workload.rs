@@ -118,7 +118,7 @@ impl BenchWorker {
         }
         let submitted = rate(times.len(), watch.elapsed());
         let what = format!("submit one by one, {callers} callers");
-        Ok(Figure::new("submit", what).rate(submitted).times(Times::of(times)))
+        Ok(Figure::new("submit", what).rate(submitted).times(Times::new(times)))
     }
 
     /// Claims of 100 and their finishes, by several concurrent callers, until this many are done. Returns the rate
@@ -152,7 +152,7 @@ impl BenchWorker {
     /// One job on an idle store, from submission to claim.
     pub async fn pick_up(&self, rounds: usize) -> anyhow::Result<Figure> {
         let times = self.picked_up_from(&*self.store, rounds).await?;
-        Ok(Figure::new("pick-up", "pick-up on an idle store: submit to claimed").times(Times::of(times)))
+        Ok(Figure::new("pick-up", "pick-up on an idle store: submit to claimed").times(Times::new(times)))
     }
 
     /// As [`pick_up`](BenchWorker::pick_up), with the submission on another node or in another process of the store
@@ -162,7 +162,7 @@ impl BenchWorker {
         let times = self.picked_up_from(&*other, rounds).await;
         other.close();
         let what = "pick-up on an idle store: submit on another node to claimed";
-        Ok(Figure::new("pick-up", what).times(Times::of(times?)))
+        Ok(Figure::new("pick-up", what).times(Times::new(times?)))
     }
 
     async fn picked_up_from(&self, other_node: &dyn Api, rounds: usize) -> anyhow::Result<Vec<Duration>> {

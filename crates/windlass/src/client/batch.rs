@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Client, Handle, IntoDependency, Job, JobBuilder, JobHandle};
-use crate::error::{Invalid, SubmitError};
+use crate::error::{FieldError, SubmitError};
 use crate::job::{Dependency, NewJob};
 use crate::store::command::submit::{Receipt, SubmitOptions};
 
@@ -46,7 +46,7 @@ pub struct UnknownNode;
 pub struct Batch {
     client: Client,
     number: u64,
-    jobs: Vec<Result<NewJob, Invalid>>,
+    jobs: Vec<Result<NewJob, FieldError>>,
 }
 
 impl Batch {

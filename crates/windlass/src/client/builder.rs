@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Client, Handle, Job, JobHandle};
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, SubmitError};
+use crate::error::{FieldError, FieldProblem, SubmitError};
 use crate::handler::lost_in_json;
 use crate::job::{
     Debounce, Dependency, JobId, JobType, NewJob, Payload, Priority, QueueName, RetryPolicy, Tenant,
@@ -42,7 +42,7 @@ impl<J: Job> IntoDependency for Handle<J> {
 /// A job and its options.
 pub struct JobBuilder<J> {
     // An invalid value is reported at submission, because builders do not fail.
-    new: Result<NewJob, Invalid>,
+    new: Result<NewJob, FieldError>,
     kind: PhantomData<fn() -> J>,
 }
 
@@ -58,7 +58,7 @@ impl<J: Job> JobBuilder<J> {
         JobBuilder { new: builder(job), kind: PhantomData }
     }
 
-    pub(crate) fn into_new(self) -> Result<NewJob, Invalid> {
+    pub(crate) fn into_new(self) -> Result<NewJob, FieldError> {
         self.new
     }
 
@@ -77,27 +77,27 @@ impl<J: Job> JobBuilder<J> {
     ) -> JobBuilder<J> {
         match (&mut self.new, value) {
             (Ok(new), Ok(value)) => change(new, value),
-            (Ok(_), Err(problem)) => self.new = Err(Invalid::new(field, problem)),
+            (Ok(_), Err(problem)) => self.new = Err(FieldError::new(field, problem)),
             (Err(_), _) => {}
         }
         self
     }
 }
 
-fn builder<J: Job>(job: &J) -> Result<NewJob, Invalid> {
-    let job_type = JobType::new(J::TYPE).map_err(|problem| Invalid::new("type", problem))?;
+fn builder<J: Job>(job: &J) -> Result<NewJob, FieldError> {
+    let job_type = JobType::new(J::TYPE).map_err(|problem| FieldError::new("type", problem))?;
     let payload = serde_json::to_vec(job).map_err(|error| {
-        Invalid::new("payload", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
+        FieldError::new("payload", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
     })?;
     // A payload that no handler could read is rejected here, so the submitter gets the error.
     if let Some(error) = lost_in_json::<J>(&payload) {
         let problem = FieldProblem::Contradiction(format!("cannot be read back from its JSON: {error}"));
-        return Err(Invalid::new("payload", problem));
+        return Err(FieldError::new("payload", problem));
     }
     let defaults = J::defaults();
     let mut new = NewJob::new(job_type, Payload::json(payload));
     if let Some(queue) = defaults.queue {
-        new.queue = QueueName::new(queue).map_err(|problem| Invalid::new("queue", problem))?;
+        new.queue = QueueName::new(queue).map_err(|problem| FieldError::new("queue", problem))?;
     }
     new.priority = defaults.priority;
     new.retry = defaults.retry;

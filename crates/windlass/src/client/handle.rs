@@ -8,11 +8,11 @@ use super::pauses::{ActionResult, outcome};
 use super::stream::JobStream;
 use super::{Client, Job};
 use crate::audit::Record;
-use crate::error::{ActError, FieldProblem, Invalid, StoreError};
+use crate::error::{ActionError, FieldError, FieldProblem, StoreError};
 use crate::job::{ErrorRecord, JobId, JobState, Priority, Version};
 use crate::limits;
 use crate::store::command::actions::{ActionRequest, Patch, Suspend};
-use crate::store::command::precondition::{ActOptions, IfMatch};
+use crate::store::command::precondition::{ActionOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::Receipt;
 use crate::store::engine::RecordQuery;
@@ -79,7 +79,7 @@ impl JobHandle {
         JobHandle { client, id, if_match: IfMatch::any() }
     }
 
-    /// The same handle, but its actions fail with [`ActError::Changed`] unless the job still has this version; see
+    /// The same handle, but its actions fail with [`ActionError::Changed`] unless the job still has this version; see
     /// [`Snapshot::version`]. An action that changes the job also changes its version.
     ///
     /// ```
@@ -142,52 +142,52 @@ impl JobHandle {
         }
     }
 
-    async fn act_with(&self, act: ActionRequest, strict: bool) -> Result<ActionResult, ActError> {
-        let options = ActOptions { strict, if_match: self.if_match.clone() };
+    async fn act_with(&self, act: ActionRequest, strict: bool) -> Result<ActionResult, ActionError> {
+        let options = ActionOptions { strict, if_match: self.if_match.clone() };
         let acted = self.client.api().act_with(self.client.caller(), self.id, act, options).await?;
         Ok(outcome(acted.is_changed))
     }
 
-    async fn act(&self, act: ActionRequest) -> Result<ActionResult, ActError> {
+    async fn act(&self, act: ActionRequest) -> Result<ActionResult, ActionError> {
         self.act_with(act, false).await
     }
 
-    async fn require_change(&self, act: ActionRequest) -> Result<(), ActError> {
+    async fn require_change(&self, act: ActionRequest) -> Result<(), ActionError> {
         self.act_with(act, true).await.map(drop)
     }
 
     /// Submits a job that was created with `hold`.
-    pub async fn submit(&self) -> Result<ActionResult, ActError> {
+    pub async fn submit(&self) -> Result<ActionResult, ActionError> {
         self.act(ActionRequest::Submit).await
     }
 
     /// Suspends the job.
-    pub async fn suspend(&self, how: Suspend) -> Result<ActionResult, ActError> {
+    pub async fn suspend(&self, how: Suspend) -> Result<ActionResult, ActionError> {
         self.act(ActionRequest::Suspend(how)).await
     }
 
     /// Suspends the job; fails if it is already suspended.
-    pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActError> {
+    pub async fn suspend_strictly(&self, how: Suspend) -> Result<(), ActionError> {
         self.require_change(ActionRequest::Suspend(how)).await
     }
 
     /// Resumes the job. To record a reason in the audit trail, see [`Store::act`](crate::Store::act).
-    pub async fn resume(&self) -> Result<ActionResult, ActError> {
+    pub async fn resume(&self) -> Result<ActionResult, ActionError> {
         self.act(ActionRequest::Resume { reason: None }).await
     }
 
     /// Resumes the job; fails if it is not suspended.
-    pub async fn resume_strictly(&self) -> Result<(), ActError> {
+    pub async fn resume_strictly(&self) -> Result<(), ActionError> {
         self.require_change(ActionRequest::Resume { reason: None }).await
     }
 
     /// Cancels the job and its children.
-    pub async fn cancel(&self) -> Result<ActionResult, ActError> {
+    pub async fn cancel(&self) -> Result<ActionResult, ActionError> {
         self.act(ActionRequest::Cancel { reason: None }).await
     }
 
     /// Cancels the job with a reason, stored in the job's error and the audit trail.
-    pub async fn cancel_because(&self, reason: &str) -> Result<ActionResult, ActError> {
+    pub async fn cancel_with_reason(&self, reason: &str) -> Result<ActionResult, ActionError> {
         self.act(ActionRequest::Cancel { reason: Some(reason.to_owned()) }).await
     }
 
@@ -195,13 +195,13 @@ impl JobHandle {
     pub async fn set_priority(
         &self,
         value: impl TryInto<Priority, Error: Into<FieldProblem>>,
-    ) -> Result<ActionResult, ActError> {
-        let priority = value.try_into().map_err(|problem| Invalid::new("priority", problem.into()))?;
+    ) -> Result<ActionResult, ActionError> {
+        let priority = value.try_into().map_err(|problem| FieldError::new("priority", problem.into()))?;
         self.act(ActionRequest::Priority(priority)).await
     }
 
     /// Changes tags, correlation id or callback URL.
-    pub async fn patch(&self, patch: Patch) -> Result<ActionResult, ActError> {
+    pub async fn patch(&self, patch: Patch) -> Result<ActionResult, ActionError> {
         self.act(ActionRequest::Patch(patch)).await
     }
 
@@ -218,9 +218,12 @@ impl JobHandle {
     }
 
     /// Sends the job a signal.
-    pub async fn signal<T: serde::Serialize + Sync>(&self, name: &str, value: &T) -> Result<(), ActError> {
+    pub async fn signal<T: serde::Serialize + Sync>(&self, name: &str, value: &T) -> Result<(), ActionError> {
         let unreadable = |error: serde_json::Error| {
-            Invalid::new("value", FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")))
+            FieldError::new(
+                "value",
+                FieldProblem::Contradiction(format!("cannot be written as JSON: {error}")),
+            )
         };
         let value = serde_json::to_vec(value).map_err(unreadable)?;
         let if_match = self.if_match.clone();
@@ -228,14 +231,14 @@ impl JobHandle {
     }
 
     /// Submits a final job again as a new job.
-    pub async fn redrive(&self, how: Redrive) -> Result<JobHandle, ActError> {
+    pub async fn redrive(&self, how: Redrive) -> Result<JobHandle, ActionError> {
         let if_match = self.if_match.clone();
         let new = self.client.api().redrive_if(self.client.caller(), self.id, how, if_match).await?;
         Ok(JobHandle::new(self.client.clone(), new.id))
     }
 
     /// Deletes the job, which must be final.
-    pub async fn delete(&self) -> Result<(), ActError> {
+    pub async fn delete(&self) -> Result<(), ActionError> {
         self.client.api().delete_if(self.client.caller(), self.id, self.if_match.clone()).await
     }
 }
@@ -267,7 +270,7 @@ impl<J: Job> Handle<J> {
     }
 
     /// A handle for a job id. Whether the job has this type is checked when its result is read.
-    pub(crate) fn of(job: JobHandle) -> Handle<J> {
+    pub(crate) fn from_job(job: JobHandle) -> Handle<J> {
         Handle { job, is_duplicate: false, payload_differs: false, is_deleted: false, kind: PhantomData }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::pauses::{ActionResult, outcome};
 use super::{Client, Job, JobBuilder, JobHandle};
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
+use crate::error::{FieldError, FieldProblem, ScheduleError, StoreError};
 use crate::job::{NewJob, ScheduleName};
 use crate::schedule::{CatchUp, Cron, Overlap, ScheduleSpec, Zone};
 use crate::store::documents::schedules::{NewSchedule, PutSchedule, Schedule};
@@ -57,8 +57,8 @@ impl Client {
     ///
     /// # Errors
     /// If the name is invalid.
-    pub fn schedule_named(&self, name: &str) -> Result<ScheduleHandle, Invalid> {
-        let name = ScheduleName::new(name).map_err(|problem| Invalid::new("name", problem))?;
+    pub fn schedule_named(&self, name: &str) -> Result<ScheduleHandle, FieldError> {
+        let name = ScheduleName::new(name).map_err(|problem| FieldError::new("name", problem))?;
         Ok(ScheduleHandle { client: self.clone(), which: name.into() })
     }
 
@@ -78,7 +78,7 @@ pub struct ScheduleBuilder {
     missed: CatchUp,
     overlap: Overlap,
     // An invalid value is reported when this is awaited, because builders do not fail.
-    job: Result<NewJob, Invalid>,
+    job: Result<NewJob, FieldError>,
 }
 
 impl ScheduleBuilder {
@@ -100,13 +100,13 @@ impl ScheduleBuilder {
         self
     }
 
-    fn into_parts(self) -> Result<(Client, ScheduleName, NewSchedule), Invalid> {
-        let at = |field: &'static str| move |problem: FieldProblem| Invalid::new(field, problem);
+    fn into_parts(self) -> Result<(Client, ScheduleName, NewSchedule), FieldError> {
+        let at = |field: &'static str| move |problem: FieldProblem| FieldError::new(field, problem);
         let name = ScheduleName::new(&self.name).map_err(at("name"))?;
         let is_cron = matches!(self.when, Trigger::Cron(_));
         if self.timezone.is_some() && !is_cron {
             let problem = FieldProblem::Contradiction("only a cron expression has a time zone".into());
-            return Err(Invalid::new("timezone", problem));
+            return Err(FieldError::new("timezone", problem));
         }
         let timing = match self.when {
             Trigger::Cron(expression) => {
@@ -118,7 +118,7 @@ impl ScheduleBuilder {
             Trigger::At(moment) => ScheduleSpec::At(moment),
         };
         let job =
-            self.job.map_err(|invalid| Invalid::new(format!("job.{}", invalid.field), invalid.problem))?;
+            self.job.map_err(|invalid| FieldError::new(format!("job.{}", invalid.field), invalid.problem))?;
         Ok((self.client, name, NewSchedule { timing, missed: self.missed, overlap: self.overlap, job }))
     }
 }
@@ -155,7 +155,7 @@ impl ScheduleHandle {
         Ok(self.get().await?.map_or_else(Vec::new, |schedule| schedule.next_runs()))
     }
 
-    /// Pauses the schedule. Runs that are due while it is paused are skipped for good.
+    /// Pauses the schedule. Runs that are due while it is paused are skipped permanently.
     pub async fn pause(&self, how: PauseOptions) -> Result<ActionResult, ScheduleError> {
         let (store, caller) = (self.client.api(), self.client.caller());
         Ok(outcome(store.pause_schedule(caller, self.which.clone(), how).await?))

@@ -192,7 +192,7 @@ impl<'a> Call<'a> {
     ) -> Failure {
         let snooze_ms = snooze.map(|Snooze(duration)| millis(duration));
         let record = Record { failure: Some(failure.clone()), snooze_ms, ..self.record() };
-        let places = Places::of(&record);
+        let places = Places::from_record(&record);
         self.has_ended = true;
         let mut state = self.order.lock();
         let ended = state.next_tick();
@@ -214,7 +214,7 @@ impl<'a> Call<'a> {
         snooze: Option<Snooze>,
     ) -> Failure {
         self.has_ended = true;
-        self.returns(failure, Places::of(record), snooze)
+        self.returns(failure, Places::from_record(record), snooze)
     }
 
     fn returns(&self, failure: Failure, places: Places, snooze: Option<Snooze>) -> Failure {
@@ -271,7 +271,7 @@ impl Drop for Call<'_> {
         state.placed.remove(&self.key);
         let ended = state.next_tick();
         if let Some(record) = self.left_out(&state) {
-            state.dropped.insert(self.key.clone(), DroppedCall::of(&record));
+            state.dropped.insert(self.key.clone(), DroppedCall::from_record(&record));
             state.undecided.insert(self.key.clone(), OpenRecord { record, ended });
         }
         drop(state);

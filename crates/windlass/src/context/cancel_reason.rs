@@ -23,7 +23,7 @@ pub enum CancelReason {
 
 impl CancelReason {
     /// The reason for a directive; `None` if the attempt should continue.
-    pub(crate) fn of(directive: Directive) -> Option<CancelReason> {
+    pub(crate) fn from_directive(directive: Directive) -> Option<CancelReason> {
         match directive {
             Directive::Continue => None,
             Directive::Suspend => Some(CancelReason::Suspended),

@@ -5,7 +5,7 @@ use super::history::{GroupShape, Record};
 use super::quiet::{Kind, WaitAnswer, WakeUp};
 use super::{CrashPoint, Cx, HandlerExit, failed};
 use crate::client::{Job, JobBuilder};
-use crate::error::Invalid;
+use crate::error::FieldError;
 use crate::job::{ErrorRecord, Failure, GroupDecision, GroupStrategy, JobId, JobState, NewJob};
 use crate::limits;
 use crate::store::command::children::{NewGroup, SpawnOptions, SpawnReport};
@@ -112,7 +112,7 @@ impl Cx {
     ) -> Result<Children<T>, anyhow::Error> {
         let mut call = self.call(&format!("children:{name}")).await?;
         let key = call.key().to_owned();
-        let shape = GroupShape::of(strategy, &jobs);
+        let shape = GroupShape::new(strategy, &jobs);
         if let Some(saved) = self.saved_by(&call) {
             if name.is_empty() && self.is_strict() {
                 check_shape(&key, &shape, &saved)?;
@@ -220,7 +220,7 @@ fn new_jobs<J: Job, D: Into<JobBuilder<J>>>(
     children: impl IntoIterator<Item = D>,
 ) -> Result<Vec<NewJob>, anyhow::Error> {
     let drafts = children.into_iter().map(|child| child.into().into_new());
-    drafts.collect::<Result<_, Invalid>>().map_err(|invalid| failed(invalid.into()))
+    drafts.collect::<Result<_, FieldError>>().map_err(|invalid| failed(invalid.into()))
 }
 
 /// Rejects a group that differs from the saved one.

@@ -11,6 +11,7 @@ use windlass_core::skip_none;
 use super::CHECKPOINT;
 use crate::clock::Timestamp;
 use crate::job::{Failure, GroupStrategy, JobType, NewJob};
+use crate::ordered::CollectOrdered;
 use crate::store::command::claim::Checkpoint;
 
 /// Prefixes of keys that the context uses itself; a step's name must not start with one.
@@ -66,11 +67,11 @@ pub(super) struct GroupShape {
 }
 
 impl GroupShape {
-    pub(super) fn of(strategy: GroupStrategy, jobs: &[NewJob]) -> GroupShape {
+    pub(super) fn new(strategy: GroupStrategy, jobs: &[NewJob]) -> GroupShape {
         GroupShape {
             strategy,
             count: jobs.len(),
-            types: jobs.iter().map(|job| job.job_type.clone()).collect(),
+            types: jobs.iter().map(|job| job.job_type.clone()).collect_ordered(),
         }
     }
 }
@@ -95,7 +96,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(record: &Record<'_>) -> Places {
+    pub(super) fn from_record(record: &Record<'_>) -> Places {
         Places { at: record.at, from: record.from }
     }
 
@@ -119,9 +120,9 @@ pub(super) struct DroppedCall {
 }
 
 impl DroppedCall {
-    pub(super) fn of(record: &Record<'_>) -> DroppedCall {
+    pub(super) fn from_record(record: &Record<'_>) -> DroppedCall {
         let ran = Duration::from_millis(record.ran_ms.unwrap_or(0));
-        DroppedCall { places: Places::of(record), ran, by: record.dropped_by.clone() }
+        DroppedCall { places: Places::from_record(record), ran, by: record.dropped_by.clone() }
     }
 }
 
@@ -140,7 +141,7 @@ pub(super) struct SavedHistory {
 }
 
 impl SavedHistory {
-    pub(super) fn of(checkpoints: &[Checkpoint]) -> SavedHistory {
+    pub(super) fn new(checkpoints: &[Checkpoint]) -> SavedHistory {
         let mut known = SavedHistory::default();
         // Places after a reopened call: the calls there may not be made any more.
         let mut optional: Vec<(u32, u32)> = Vec::new();
@@ -153,11 +154,11 @@ impl SavedHistory {
             if let Some(last) = record.at.max(record.from).max(record.to) {
                 known.next_place = known.next_place.max(last.saturating_add(1));
             }
-            let places = Places::of(&record);
+            let places = Places::from_record(&record);
             let last = if record.open { Some(u32::MAX) } else { record.at.or(record.to) };
             optional.extend(places.first().zip(last).filter(|(first, last)| first < last));
             if record.left_out {
-                known.left_out.insert(key.clone(), DroppedCall::of(&record));
+                known.left_out.insert(key.clone(), DroppedCall::from_record(&record));
             } else if record.open {
                 known.open.insert(key.clone(), places.first());
             } else {
@@ -166,7 +167,7 @@ impl SavedHistory {
         }
         let is_required = |at: u32| !optional.iter().any(|(first, last)| *first < at && at < *last);
         let placed = known.places.iter().filter_map(|(key, places)| Some((places.at?, key.clone())));
-        known.required = placed.filter(|(at, _)| is_required(*at)).collect();
+        known.required = placed.filter(|(at, _)| is_required(*at)).collect_ordered();
         known
     }
 
@@ -188,11 +189,11 @@ mod tests {
     fn what_came_after_a_call_that_was_opened_again_is_not_required() {
         let at = |at| Record { at: Some(at), ..Record::default() };
         let opened = Record { open: true, ..at(1) };
-        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(2))]);
+        let known = SavedHistory::new(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(2))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned())]));
         assert_eq!((known.open.get("b"), known.next_place), (Some(&Some(1)), 3));
         let again = Record { from: Some(1), ..at(3) };
-        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &again), saved("c", &at(2))]);
+        let known = SavedHistory::new(&[saved("a", &at(0)), saved("b", &again), saved("c", &at(2))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (3, "b".to_owned())]));
     }
     #[test]
@@ -200,13 +201,13 @@ mod tests {
         let at = |at| Record { at: Some(at), ..Record::default() };
         let beside = |from| Record { from: Some(from), ..Record::default() };
         let failed = beside(1);
-        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &failed), saved("c", &at(3))]);
+        let known = SavedHistory::new(&[saved("a", &at(0)), saved("b", &failed), saved("c", &at(3))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned()), (3, "c".to_owned())]));
-        let opened = Places::of(&failed).opened();
-        let known = SavedHistory::of(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(3))]);
+        let opened = Places::from_record(&failed).opened();
+        let known = SavedHistory::new(&[saved("a", &at(0)), saved("b", &opened), saved("c", &at(3))]);
         assert_eq!(known.required, BTreeSet::from([(0, "a".to_owned())]));
         let again = Record { to: Some(4), ..beside(1) };
-        let known = SavedHistory::of(&[
+        let known = SavedHistory::new(&[
             saved("a", &at(0)),
             saved("b", &again),
             saved("c", &at(3)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::call::Call;
 use super::history::Record;
 use super::{Cx, lock};
-use crate::error::{FieldProblem, Invalid, SubmitError, WorkError};
+use crate::error::{FieldError, FieldProblem, SubmitError, WorkError};
 use crate::job::Failure;
 use crate::store::command::attempt_writes::{AttemptWrite, check_step};
 
@@ -121,7 +121,7 @@ pub(super) fn as_writes(
 pub(super) fn encoded(record: &Record<'_>) -> Result<Vec<u8>, WorkError> {
     serde_json::to_vec(record).map_err(|error| {
         let problem = FieldProblem::Contradiction(format!("cannot be written as JSON: {error}"));
-        Invalid::new("step", problem).into()
+        FieldError::new("step", problem).into()
     })
 }
 

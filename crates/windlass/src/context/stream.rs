@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::{Cx, lock};
-use crate::error::{FieldProblem, Invalid, WorkError};
+use crate::error::{FieldError, FieldProblem, WorkError};
 use crate::job::check_chunks;
 use crate::limits;
 use crate::store::command::attempt_writes::AttemptWrite;
@@ -109,10 +109,10 @@ impl Cx {
     pub async fn stream<T: Serialize + Sync + ?Sized>(&self, chunk: &T) -> Result<(), WorkError> {
         let chunk = serde_json::to_vec(chunk).map_err(|error| {
             let problem = FieldProblem::Contradiction(format!("cannot be written as JSON: {error}"));
-            Invalid::new("chunk", problem)
+            FieldError::new("chunk", problem)
         })?;
         check_chunks([chunk.as_slice()].into_iter())
-            .map_err(|refused| Invalid::new("chunk", refused.problem))?;
+            .map_err(|refused| FieldError::new("chunk", refused.problem))?;
         let buffer = &self.0.stream;
         loop {
             // Before the check: chunks that are written in between are not missed.

@@ -16,7 +16,7 @@ use super::history::Record;
 use super::save::{as_writes, encoded, failed};
 use super::{Cx, HandlerExit, lock};
 use crate::client::{Job, JobBuilder};
-use crate::error::{FieldProblem, Invalid, WorkError};
+use crate::error::{FieldError, FieldProblem, WorkError};
 use crate::job::{JobState, NewJob};
 use crate::limits;
 use crate::store::command::attempt_writes::AttemptWrite;
@@ -51,7 +51,7 @@ impl Cx {
         if follow_ups.len() == limits::FOLLOW_UPS_MAX {
             let limit = limits::FOLLOW_UPS_MAX;
             let problem = FieldProblem::TooLong { length: limit + 1, limit };
-            return Err(failed(Invalid::new("submit", problem).into()));
+            return Err(failed(FieldError::new("submit", problem).into()));
         }
         follow_ups.push(job);
         Ok(())

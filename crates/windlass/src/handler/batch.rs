@@ -17,7 +17,7 @@ use super::{
 };
 use crate::client::Job;
 use crate::context::{Cx, ParkUnwind};
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::job::{Category, Failure};
 use crate::limits;
 use crate::worker::HandlersAlive;
@@ -39,9 +39,9 @@ impl BatchOptions {
         BatchOptions { jobs_max, wait_max }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), FieldError> {
         let range = |field, value, min: &str, max| {
-            Err(Invalid::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))
+            Err(FieldError::new(field, FieldProblem::OutOfRange { value, min: min.into(), max }))
         };
         if !(1..=limits::BATCH_HANDLER_JOBS_MAX).contains(&self.jobs_max) {
             return range(

@@ -1,12 +1,12 @@
 //! Actions on jobs at a server: submit, act, redrive, delete, signal, and the same in bulk.
 
 use windlass_api::actions::{
-    BulkAnswer, BulkBody, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody,
-    SuspendBody,
+    ActionResponse, BulkAnswer, BulkBody, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody,
+    SignalBody, SuspendBody,
 };
 use windlass_api::expires::Expiry;
 use windlass_api::filter::JobFilter;
-use windlass_api::job::{ActedJob, Job, SubmittedJob, SubmittedJobs};
+use windlass_api::job::{Job, SubmittedJob, SubmittedJobs};
 use windlass_api::json::Json;
 use windlass_api::priority::PriorityInput;
 use windlass_api::submission::{Batch, Submission};
@@ -17,13 +17,13 @@ use windlass_api::time::Span;
 use super::Remote;
 use super::client::{Call, encoded, entity_tags};
 use super::error::{RemoteError, not_json};
-use crate::error::{ActError, FieldProblem, Invalid, SubmitError};
+use crate::error::{ActionError, FieldError, FieldProblem, SubmitError};
 use crate::job::{JobAction, JobId, JobRecord, NewJob};
 use crate::settings::patch::Field;
 use crate::store::command::actions::{ActionReport, ActionRequest, Patch, Suspend};
 use crate::store::command::attempt_writes::check_step;
 use crate::store::command::bulk::{BulkAction, BulkReport};
-use crate::store::command::precondition::{ActOptions, IfMatch};
+use crate::store::command::precondition::{ActionOptions, IfMatch};
 use crate::store::command::redrive::Redrive;
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::filter::Filter;
@@ -76,15 +76,15 @@ impl Remote {
         &self,
         id: JobId,
         act: ActionRequest,
-        options: ActOptions,
-    ) -> Result<ActionReport, ActError> {
+        options: ActionOptions,
+    ) -> Result<ActionReport, ActionError> {
         // Only these two have a strict variant.
         let has_strict_form = matches!(act, ActionRequest::Suspend(_) | ActionRequest::Resume { .. });
         let call = to_call(id, act).if_match(entity_tags(&options.if_match));
         let call = if options.strict && has_strict_form { call.query("strict", "true") } else { call };
-        let shown: ActedJob =
-            self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
-        Ok(ActionReport { job: shown.job.into(), is_changed: shown.changed })
+        let shown: ActionResponse<Job> =
+            self.client.ask(call).await.map_err(|error| error.into_act(ActionError::NotFound(id)))?;
+        Ok(ActionReport { job: shown.object.into(), is_changed: shown.changed })
     }
 
     pub(crate) async fn redrive_if(
@@ -92,7 +92,7 @@ impl Remote {
         id: JobId,
         how: Redrive,
         if_match: IfMatch,
-    ) -> Result<JobRecord, ActError> {
+    ) -> Result<JobRecord, ActionError> {
         let body = RedriveBody {
             reset_checkpoints: how.reset_checkpoints,
             only_once: how.only_once,
@@ -103,14 +103,14 @@ impl Remote {
         let body = body.with_payload(how.payload.as_ref());
         let call = Call::post(format!("/jobs/{id}/redrive")).json(&body).if_match(entity_tags(&if_match));
         let shown: Job =
-            self.client.ask(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
+            self.client.ask(call).await.map_err(|error| error.into_act(ActionError::NotFound(id)))?;
         Ok(shown.into())
     }
 
-    pub(crate) async fn delete_if(&self, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
+    pub(crate) async fn delete_if(&self, id: JobId, if_match: IfMatch) -> Result<(), ActionError> {
         let done =
             self.client.done(Call::delete(format!("/jobs/{id}")).if_match(entity_tags(&if_match))).await;
-        done.map(drop).map_err(|error| error.into_act(ActError::NotFound(id)))
+        done.map(drop).map_err(|error| error.into_act(ActionError::NotFound(id)))
     }
 
     /// Sends a signal; the job is then read, because the server does not return it.
@@ -120,29 +120,29 @@ impl Remote {
         name: &str,
         value: Vec<u8>,
         if_match: IfMatch,
-    ) -> Result<JobRecord, ActError> {
+    ) -> Result<JobRecord, ActionError> {
         check_step("name", name)?;
         let value = Some(Json::stored(&value).ok_or_else(|| not_json("value"))?);
         let call = Call::post(format!("/jobs/{id}/signals/{}", encoded(name)))
             .json(&SignalBody { value })
             .if_match(entity_tags(&if_match));
-        self.client.done(call).await.map_err(|error| error.into_act(ActError::NotFound(id)))?;
-        Ok(self.get(id).await?.ok_or(ActError::NotFound(id))?.job)
+        self.client.done(call).await.map_err(|error| error.into_act(ActionError::NotFound(id)))?;
+        Ok(self.get(id).await?.ok_or(ActionError::NotFound(id))?.job)
     }
 
-    pub(crate) async fn bulk(&self, chosen: &Filter, action: BulkAction) -> Result<BulkReport, ActError> {
+    pub(crate) async fn bulk(&self, chosen: &Filter, action: BulkAction) -> Result<BulkReport, ActionError> {
         self.bulk_with(&bulk_body(action, JobFilter::try_from(chosen)?)?).await
     }
 
-    pub(crate) async fn bulk_dry_run(&self, chosen: &Filter) -> Result<u64, ActError> {
+    pub(crate) async fn bulk_dry_run(&self, chosen: &Filter) -> Result<u64, ActionError> {
         let body = BulkBody::new(JobAction::Cancel, JobFilter::try_from(chosen)?);
         Ok(self.bulk_with(&BulkBody { dry_run: true, ..body }).await?.matched)
     }
 
-    async fn bulk_with(&self, body: &BulkBody) -> Result<BulkReport, ActError> {
+    async fn bulk_with(&self, body: &BulkBody) -> Result<BulkReport, ActionError> {
         let call = Call::post("/jobs/bulk").json(body).waiting(crate::limits::SERVER_BULK_MAX);
         let missing =
-            || Invalid::new("filter", FieldProblem::Contradiction("is not known to this server".into()));
+            || FieldError::new("filter", FieldProblem::Contradiction("is not known to this server".into()));
         let done: BulkAnswer =
             self.client.ask(call).await.map_err(|error| error.into_act(missing().into()))?;
         Ok(BulkReport { matched: done.matched, changed: done.changed, skipped: done.skipped })
@@ -180,11 +180,11 @@ fn patch_body(patch: Patch) -> PatchBody {
     }
 }
 
-fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActError> {
+fn bulk_body(action: BulkAction, filter: JobFilter) -> Result<BulkBody, ActionError> {
     let unknown = |what: &str| {
         let problem =
             FieldProblem::Contradiction(format!("{what} in bulk is not supported through a server"));
-        Err(ActError::Invalid(Invalid::new("action", problem)))
+        Err(ActionError::Invalid(FieldError::new("action", problem)))
     };
     let body = |action| BulkBody::new(action, filter);
     Ok(match action {

@@ -7,8 +7,8 @@ use windlass_api::client::error::ErrorResponse;
 use windlass_api::error::ErrorFields;
 
 use crate::error::{
-    ActError, FieldProblem, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError,
-    TooDeep, WorkError,
+    ActionError, FieldError, FieldProblem, Forbidden, InvalidTransition, ScheduleError, StoreError,
+    SubmitError, TooDeep, WorkError,
 };
 use crate::job::{JobId, JobState, NeededBy, ScheduleName, WorkerId};
 use crate::limits;
@@ -85,12 +85,12 @@ fn denied(refusal: &ErrorResponse) -> Option<Forbidden> {
 }
 
 /// The invalid value, if that is the reason.
-fn invalid(refusal: &ErrorResponse) -> Option<Invalid> {
+fn invalid(refusal: &ErrorResponse) -> Option<FieldError> {
     let is_one = refusal.code == "invalid_value" || refusal.status == INVALID;
     let field = refusal.text("field").filter(|_| is_one)?;
     let prefix = format!("jobs.{}.", refusal.number("index"));
     let local = field.strip_prefix(&prefix).or_else(|| field.strip_prefix("job.")).unwrap_or(field);
-    Some(Invalid::new(local, problem(refusal, field, local)))
+    Some(FieldError::new(local, problem(refusal, field, local)))
 }
 
 fn problem(refusal: &ErrorResponse, field: &str, local: &str) -> FieldProblem {
@@ -176,7 +176,7 @@ impl RemoteError {
     }
 
     /// Converts it to the error of an action; `missing` is returned if the object was not found.
-    pub(super) fn into_act(self, missing: ActError) -> ActError {
+    pub(super) fn into_act(self, missing: ActionError) -> ActionError {
         let refusal = match self {
             RemoteError::Refused(refusal) => refusal,
             RemoteError::Store(error) => return error.into(),
@@ -191,32 +191,34 @@ impl RemoteError {
             return refused.into();
         }
         match (refusal.code.as_str(), refusal.job(), missing) {
-            ("already_suspended", _, ActError::NotFound(id)) if refusal.text("state") == Some("running") => {
-                ActError::SuspensionRequested(id)
+            ("already_suspended", _, ActionError::NotFound(id))
+                if refusal.text("state") == Some("running") =>
+            {
+                ActionError::SuspensionRequested(id)
             }
-            ("already_suspended", _, ActError::NotFound(id)) => ActError::AlreadySuspended(id),
-            ("not_suspended", _, ActError::NotFound(id)) => ActError::NotSuspended(id),
-            ("precondition_failed", _, ActError::NotFound(id)) => {
+            ("already_suspended", _, ActionError::NotFound(id)) => ActionError::AlreadySuspended(id),
+            ("not_suspended", _, ActionError::NotFound(id)) => ActionError::NotSuspended(id),
+            ("precondition_failed", _, ActionError::NotFound(id)) => {
                 match refusal.text("version").map(str::parse) {
-                    Some(Ok(version)) => ActError::Changed { id, version },
+                    Some(Ok(version)) => ActionError::Changed { id, version },
                     _ => store_error(&refusal).into(),
                 }
             }
-            ("already_redriven", Some(successor), ActError::NotFound(id)) => {
-                ActError::AlreadyRedriven { id, successor }
+            ("already_redriven", Some(successor), ActionError::NotFound(id)) => {
+                ActionError::AlreadyRedriven { id, successor }
             }
-            ("last_admin_key", _, ActError::NoSuchKey(id)) => ActError::LastAdminKey(id),
-            ("job_needed", Some(job), ActError::NotFound(id)) => {
+            ("last_admin_key", _, ActionError::NoSuchKey(id)) => ActionError::LastAdminKey(id),
+            ("job_needed", Some(job), ActionError::NotFound(id)) => {
                 let by = match refusal.text("role") {
                     Some("parent") => NeededBy::Parent(job),
                     Some("dependents") => NeededBy::Dependents(job),
                     _ => NeededBy::Dependent(job),
                 };
                 let state = refusal.text("state").and_then(|state| state.parse().ok());
-                ActError::Needed { id, state: state.unwrap_or(JobState::Completed), by }
+                ActionError::Needed { id, state: state.unwrap_or(JobState::Completed), by }
             }
             ("unique_key_taken", Some(holder), _) => {
-                ActError::UniqueKeyTaken { key: refusal.text_or_empty("key"), holder }
+                ActionError::UniqueKeyTaken { key: refusal.text_or_empty("key"), holder }
             }
             ("too_many_jobs", _, _) => too_deep(&refusal).into(),
             _ => match invalid(&refusal) {
@@ -274,7 +276,7 @@ impl RemoteError {
 }
 
 /// The invalid value that one item of several was refused for.
-pub(super) fn invalid_item(fields: ErrorFields) -> Option<Invalid> {
+pub(super) fn invalid_item(fields: ErrorFields) -> Option<FieldError> {
     invalid(&ErrorResponse::item(fields, INVALID))
 }
 
@@ -289,11 +291,11 @@ pub(super) fn refused_item(fields: ErrorFields) -> SubmitError {
 }
 
 /// The error about a field that names nothing the server knows.
-pub(super) fn unknown(field: &str) -> ActError {
-    Invalid::new(field, FieldProblem::Contradiction("is not known to this server".into())).into()
+pub(super) fn unknown(field: &str) -> ActionError {
+    FieldError::new(field, FieldProblem::Contradiction("is not known to this server".into())).into()
 }
 
 /// The error for a value that is not JSON, which no server accepts.
-pub(super) fn not_json(field: &str) -> Invalid {
-    Invalid::new(field, FieldProblem::Contradiction("is not JSON".into()))
+pub(super) fn not_json(field: &str) -> FieldError {
+    FieldError::new(field, FieldProblem::Contradiction("is not JSON".into()))
 }

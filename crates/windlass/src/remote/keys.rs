@@ -5,14 +5,14 @@ use windlass_api::key::{KeyBody, Keys};
 use super::Remote;
 use super::client::Call;
 use super::error::unknown;
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::key::{KeyHash, KeyId, KeySecret};
 use crate::store::command::key::NewKey;
 use crate::store::methods::auth::{ApiKey, CreatedKey};
 use crate::store::wire::key::stored_key;
 
 impl Remote {
-    pub(crate) async fn create_key(&self, new: NewKey) -> Result<CreatedKey, ActError> {
+    pub(crate) async fn create_key(&self, new: NewKey) -> Result<CreatedKey, ActionError> {
         let call = Call::post("/keys").json(&KeyBody::from(new));
         let asked = self.client.ask::<windlass_api::key::CreatedKey>(call).await;
         let shown = asked.map_err(|error| error.into_act(unknown("keys")))?;
@@ -22,12 +22,12 @@ impl Remote {
         Ok(CreatedKey { key: stored_key(shown.key, secret.hash()), secret })
     }
 
-    pub(crate) async fn revoke_key(&self, id: KeyId) -> Result<(), ActError> {
+    pub(crate) async fn revoke_key(&self, id: KeyId) -> Result<(), ActionError> {
         let done = self.client.done(Call::delete(format!("/keys/{id}"))).await;
-        done.map(drop).map_err(|error| error.into_act(ActError::NoSuchKey(id)))
+        done.map(drop).map_err(|error| error.into_act(ActionError::NoSuchKey(id)))
     }
 
-    pub(crate) async fn keys(&self) -> Result<Vec<ApiKey>, ActError> {
+    pub(crate) async fn keys(&self) -> Result<Vec<ApiKey>, ActionError> {
         let (mut found, mut cursor) = (Vec::new(), None);
         loop {
             let asked = self.client.ask::<Keys>(Call::get("/keys").query_if("cursor", cursor)).await;

@@ -11,20 +11,20 @@ use super::Remote;
 use super::client::Call;
 use super::error::{RemoteError, unknown};
 use super::settings::ActionResponse;
-use crate::error::ActError;
+use crate::error::ActionError;
 use crate::job::{JobType, Tenant};
 use crate::store::command::pause::{Pause, PauseTarget};
 
 /// The error if the object was not found.
-fn missing(target: &PauseTarget) -> ActError {
+fn missing(target: &PauseTarget) -> ActionError {
     match target {
-        PauseTarget::Worker(worker) => ActError::NoSuchWorker(*worker),
+        PauseTarget::Worker(worker) => ActionError::NoSuchWorker(*worker),
         _ => unknown("target"),
     }
 }
 
 impl Remote {
-    pub(crate) async fn pause(&self, target: PauseTarget, pause: Pause) -> Result<bool, ActError> {
+    pub(crate) async fn pause(&self, target: PauseTarget, pause: Pause) -> Result<bool, ActionError> {
         let Pause { mode, reason, expires } = pause;
         let expires = expires.map(|time| Expiry::After(Span(time)));
         let how = || PauseBody { mode: Some(mode), reason: reason.clone(), expires };
@@ -43,7 +43,11 @@ impl Remote {
         self.changed(call, &target).await
     }
 
-    pub(crate) async fn resume(&self, target: PauseTarget, reason: Option<String>) -> Result<bool, ActError> {
+    pub(crate) async fn resume(
+        &self,
+        target: PauseTarget,
+        reason: Option<String>,
+    ) -> Result<bool, ActionError> {
         let open = |tenant: Option<&Tenant>, job_type: Option<&JobType>| {
             let (tenant, r#type) = (tenant.cloned().map(Text), job_type.cloned().map(Text));
             Call::post("/gate/online").json(&OnlineBody { reason: reason.clone(), tenant, r#type })
@@ -59,7 +63,7 @@ impl Remote {
         self.changed(call, &target).await
     }
 
-    async fn changed(&self, call: Call, target: &PauseTarget) -> Result<bool, ActError> {
+    async fn changed(&self, call: Call, target: &PauseTarget) -> Result<bool, ActionError> {
         let answer: Result<ActionResponse<IgnoredAny>, RemoteError> = self.client.ask(call).await;
         answer.map(|answer| answer.changed).map_err(|error| error.into_act(missing(target)))
     }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use windlass_api::actions::ActionResponse;
 use windlass_api::expires::Expiry;
 use windlass_api::job::Job;
-use windlass_api::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
+use windlass_api::schedule::{ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
 use windlass_api::time::Span;
 
 use super::Remote;
@@ -35,9 +36,9 @@ impl Remote {
         new: NewSchedule,
     ) -> Result<PutSchedule, ScheduleError> {
         let call = Call::put(format!("/schedules/{name}")).json(&ScheduleBody::from(&new)).repeatable(true);
-        let asked = self.client.ask::<ActedSchedule>(call).await;
+        let asked = self.client.ask::<ActionResponse<ScheduleView>>(call).await;
         let shown = asked.map_err(|error| error.into_schedule(name))?;
-        let ActedSchedule { schedule, changed } = shown;
+        let ActionResponse { object: schedule, changed } = shown;
         let is_new = schedule.created_at == schedule.updated_at && changed;
         Ok(PutSchedule { schedule: stored(schedule)?, is_new, is_changed: changed })
     }
@@ -81,7 +82,7 @@ impl Remote {
     }
 
     async fn changed_schedule(&self, call: Call, name: ScheduleName) -> Result<bool, ScheduleError> {
-        let asked: Result<ActedSchedule, RemoteError> = self.client.ask(call).await;
+        let asked: Result<ActionResponse<ScheduleView>, RemoteError> = self.client.ask(call).await;
         asked.map(|answer| answer.changed).map_err(|error| error.into_schedule(name))
     }
 

@@ -13,7 +13,7 @@ use super::Remote;
 use super::client::Call;
 use super::error::unknown;
 use crate::clock::Timestamp;
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::job::QueueName;
 use crate::settings::QueueSettings;
 use crate::settings::patch::SettingsPatch;
@@ -34,7 +34,7 @@ pub(super) struct ActionResponse<T> {
 }
 
 impl Remote {
-    pub(crate) async fn configure(&self, patch: SettingsPatch) -> Result<SettingsReport, ActError> {
+    pub(crate) async fn configure(&self, patch: SettingsPatch) -> Result<SettingsReport, ActionError> {
         // Repeating a change of settings is harmless.
         match patch {
             SettingsPatch::Queue(queue, patch) => {
@@ -56,7 +56,7 @@ impl Remote {
     }
 
     /// Changes settings: what is set afterwards, and whether anything changed.
-    async fn set<T: DeserializeOwned>(&self, call: Call) -> Result<(T, bool), ActError> {
+    async fn set<T: DeserializeOwned>(&self, call: Call) -> Result<(T, bool), ActionError> {
         let answer = self.client.ask::<ActionResponse<T>>(call.repeatable(true)).await;
         let ActionResponse { object, changed } =
             answer.map_err(|error| error.into_act(unknown("settings")))?;

@@ -19,7 +19,7 @@ pub struct ClaimOrder {
 
 impl ClaimOrder {
     /// The position of a claimable job.
-    pub fn of(job: &JobRecord) -> ClaimOrder {
+    pub fn new(job: &JobRecord) -> ClaimOrder {
         ClaimOrder {
             rank: rank(job.effective_priority()),
             eligible_at: job.eligible_at.unwrap_or(job.created_at),
@@ -31,7 +31,7 @@ impl ClaimOrder {
     pub fn when_due(job: &JobRecord) -> Option<ClaimOrder> {
         let is_timed = matches!(job.state, JobState::Delayed | JobState::Retrying | JobState::Waiting);
         let eligible_at = acts_at(job).filter(|_| is_timed)?;
-        Some(ClaimOrder { eligible_at, ..ClaimOrder::of(job) })
+        Some(ClaimOrder { eligible_at, ..ClaimOrder::new(job) })
     }
 
     /// The position after waiting until `now`, where each `every` raises a job by one point. The order among jobs

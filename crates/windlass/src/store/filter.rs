@@ -157,7 +157,7 @@ impl Scan {
         match self.order {
             Order::Newest => job.seq < after.seq,
             Order::Oldest => job.seq > after.seq,
-            Order::Claim => ClaimOrder::of(job) > after,
+            Order::Claim => ClaimOrder::new(job) > after,
         }
     }
 }

@@ -17,7 +17,7 @@ mod digest;
     not(any(feature = "sqlite", feature = "postgres")),
     allow(dead_code, reason = "a store in memory cannot be moved")
 )]
-pub(crate) mod mark;
+pub(crate) mod marker;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod run;
 

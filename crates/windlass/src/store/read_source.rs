@@ -2,12 +2,15 @@
 //! delays itself, not the others.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
 use super::caller::Caller;
 use crate::job::Tenant;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The source of a read; cheap to clone.
 #[derive(Debug, Clone)]
@@ -27,7 +30,7 @@ tokio::task_local! {
 
 impl ReadSource {
     /// The source that this caller's reads are counted for.
-    pub fn of(caller: &Caller) -> ReadSource {
+    pub fn from_caller(caller: &Caller) -> ReadSource {
         ReadSource(Arc::new(Inner { holder: caller.bucket(), tenant: caller.tenant.clone() }))
     }
 
@@ -38,10 +41,16 @@ impl ReadSource {
 
     /// Starts a task of the request that this task processes: its reads are counted for the same source.
     pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-        match ReadSource::current() {
-            Some(source) => tokio::spawn(source.scope(work)),
-            None => tokio::spawn(work),
-        }
+        ReadSource::spawn_boxed(Box::pin(work))
+    }
+
+    /// Boxed, so that the runtime's part of a task is compiled once per result and not for each task.
+    fn spawn_boxed<T: Send + 'static>(work: BoxFuture<T>) -> JoinHandle<T> {
+        let work = match ReadSource::current() {
+            Some(source) => Box::pin(source.scope(work)),
+            None => work,
+        };
+        tokio::spawn(work)
     }
 
     /// The source of this task's reads; `None` for internal work and for embedded use.
@@ -69,7 +78,7 @@ mod tests {
     async fn a_task_of_a_request_reads_on_behalf_of_its_caller() {
         let holder = || ReadSource::current().map(|source| source.holder().to_owned());
         assert_eq!(ReadSource::spawn(async move { holder() }).await.unwrap(), None);
-        let source = ReadSource::of(&Caller::new("ada", Role::Viewer, None));
+        let source = ReadSource::from_caller(&Caller::new("ada", Role::Viewer, None));
         let started = source.scope(async { ReadSource::spawn(async move { holder() }).await }).await;
         assert_eq!(started.unwrap().as_deref(), Some("ada"));
     }

@@ -5,4 +5,5 @@ pub(crate) mod cache;
 pub mod group_commit;
 pub(crate) mod read_tx;
 pub(crate) mod request;
+pub(crate) mod work;
 pub(crate) mod write_tx;

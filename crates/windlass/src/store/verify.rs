@@ -14,11 +14,12 @@ use std::sync::Arc;
 pub use audit::AuditCheck;
 use repair::Defect;
 pub use repair::{Remedy, Repair, RepairPlan, RepairResult};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, JobState, Lane, Seq, Spec};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::documents::attempt::{self, AttemptRecord};
 use crate::store::documents::key_counts::KeyCounts;
 use crate::store::engine::{ClaimOrder, Damage, JobDataKind, JobDataQuery};
@@ -107,6 +108,8 @@ pub(crate) struct VerifyCounts {
     pub(crate) attempts: Vec<(u32, AttemptRecord)>,
     /// Number and total size in bytes of the stored checkpoints.
     pub(crate) checkpoints: (u64, u64),
+    /// Whether the job has a result that is not stored.
+    pub(crate) has_lost_result: bool,
 }
 
 /// Checks every invariant that can be seen in stored data.
@@ -118,7 +121,7 @@ pub(crate) fn verify(
     // Every record is read twice: for its content, and in the chain.
     let expected = counted + 2 * newest_record(tx)?;
     let mut progress = VerifyFinding { checked: VerifyProgress { done: 0, expected }, tell };
-    let served_until = tx.db.committed_at()?;
+    let served = life::Served { until: tx.db.committed_at()?, generation: tx.db.numbers()?.generation };
     let mut life = life::reports();
     let mut graph = graph::Graph::default();
     let mut recount: BTreeMap<(Arc<Lane>, JobState), u64> = BTreeMap::new();
@@ -131,7 +134,7 @@ pub(crate) fn verify(
         let scan = Scan { filter: Filter::default(), order: Order::Oldest, after, limit };
         let page = tx.db.scan(&scan)?;
         let Some(last) = page.last() else { break };
-        after = Some(ClaimOrder::of(last));
+        after = Some(ClaimOrder::new(last));
         progress.more(page.len());
         let (page, damaged) = facts(tx, page)?;
         for (job, damage) in damaged {
@@ -145,7 +148,7 @@ pub(crate) fn verify(
             states.insert(facts.job.id, facts.job.state);
             *recount.entry((facts.job.lane.clone(), facts.job.state)).or_default() += 1;
             keys::recount(&mut key_counts, &facts.job);
-            life::check(&mut life, &facts, served_until);
+            life::check(&mut life, &facts, &served);
             graph.check(tx, &facts, &mut near)?;
         }
     }
@@ -183,6 +186,11 @@ fn facts(
 ) -> Result<(Vec<VerifyCounts>, Vec<DamagedJob>), StoreError> {
     let seqs: Vec<Seq> = page.iter().map(|job| job.seq).collect();
     let specs = tx.db.specs_or_damage(&seqs)?;
+    let with_result: Vec<Seq> = page.iter().filter(|job| job.has.result).map(|job| job.seq).collect();
+    let mut results: FxHashSet<Seq> = FxHashSet::default();
+    for some in with_result.chunks(limits::RESULTS_AT_ONCE) {
+        results.extend(tx.db.job_data_of(some, JobDataKind::Result)?.iter().map(|data| data.seq));
+    }
     let (mut found, mut damaged) = (Vec::with_capacity(page.len()), Vec::new());
     for (job, spec) in page.into_iter().zip(specs) {
         let spec = match spec {
@@ -199,7 +207,8 @@ fn facts(
         let stored = if job.has.checkpoints { tx.db.job_data(query)? } else { Vec::new() };
         let bytes: usize = stored.iter().map(|data| data.body.len()).sum();
         let checkpoints = (stored.len() as u64, bytes as u64);
-        found.push(VerifyCounts { job, spec, attempts, checkpoints });
+        let has_lost_result = job.has.result && !results.contains(&job.seq);
+        found.push(VerifyCounts { job, spec, attempts, checkpoints, has_lost_result });
     }
     Ok((found, damaged))
 }
@@ -224,8 +233,8 @@ fn counters(
 ) -> Result<VerifyReport, StoreError> {
     let mut report = VerifyReport::new("counters", "counters by lane and state equal a recount of all jobs");
     let counts = tx.db.counts()?;
-    let counted: BTreeSet<&Arc<Lane>> = recount.keys().map(|(lane, _)| lane).collect();
-    let lanes: BTreeSet<&Arc<Lane>> = counts.lanes.keys().chain(counted).collect();
+    let counted: BTreeSet<&Arc<Lane>> = recount.keys().map(|(lane, _)| lane).collect_ordered();
+    let lanes: BTreeSet<&Arc<Lane>> = counts.lanes.keys().chain(counted).collect_ordered();
     for lane in lanes {
         for state in JobState::ALL {
             let found = recount.get(&(lane.clone(), state)).copied().unwrap_or(0);

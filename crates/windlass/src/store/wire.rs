@@ -16,9 +16,9 @@ pub mod stats;
 pub mod stream;
 pub mod worker;
 
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 
 /// A value that is not allowed, in the field with this dotted path.
-fn invalid(field: &str, problem: impl Into<String>) -> Invalid {
-    Invalid::new(field, FieldProblem::Contradiction(problem.into()))
+fn invalid(field: &str, problem: impl Into<String>) -> FieldError {
+    FieldError::new(field, FieldProblem::Contradiction(problem.into()))
 }

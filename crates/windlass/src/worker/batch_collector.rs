@@ -1,5 +1,5 @@
 //! The batch collector: collects items that arrive one by one until there are enough, the first has waited long enough,
-//! or no more will arrive. It knows nothing about the items except whether they have been withdrawn.
+//! or no more will arrive. Of an item it only knows whether it has been withdrawn.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;

@@ -148,7 +148,7 @@ async fn beat_some(shared: &WorkerShared, beats: Vec<HeartbeatItem>) -> Result<b
     let fences: Vec<_> = beats.iter().map(|beat| (beat.job, beat.fence)).collect();
     let reply = shared.client.api().heartbeat(shared.client.caller(), shared.id(), beats).await?;
     for ((id, directive), (_, fence)) in reply.directives.into_iter().zip(fences) {
-        let Some(why) = CancelReason::of(directive) else { continue };
+        let Some(why) = CancelReason::from_directive(directive) else { continue };
         // Ignore directives for attempts that have finished in the meantime.
         if let Some(cx) = shared.running.get(id).filter(|cx| cx.fence() == fence) {
             tracing::info!(job = %id, directive = directive.as_str(), "stopping the handler");

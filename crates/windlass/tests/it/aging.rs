@@ -39,7 +39,7 @@ async fn claimable(t: &Fixture) -> Vec<JobId> {
     let page = t.store.list(&t.me, request).await.unwrap();
     assert!(page.next.is_none());
     let mut jobs: Vec<_> = page.jobs.into_iter().map(|found| found.job).collect();
-    jobs.sort_by_key(|job| ClaimOrder::of(job).aged(EVERY, t.now()));
+    jobs.sort_by_key(|job| ClaimOrder::new(job).aged(EVERY, t.now()));
     jobs.into_iter().map(|job| job.id).collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use windlass::clock::{Stopwatch, Timestamp};
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{JobId, JobState, NeededBy, NewJob};
 use windlass::limits;
 use windlass::store::{ActionRequest, Directive, HeartbeatItem};
@@ -159,9 +159,9 @@ async fn a_job_with_very_many_dependents_goes_after_them(t: &Fixture) {
     t.cancel(root).await;
     while t.store.tick().await.unwrap().has_more {}
     let refused = t.store.delete(&t.me, root).await.expect_err("too many jobs depend on it");
-    assert!(matches!(refused, ActError::Needed { by: NeededBy::Dependents(_), .. }), "{refused}");
+    assert!(matches!(refused, ActionError::Needed { by: NeededBy::Dependents(_), .. }), "{refused}");
     assert!(refused.to_string().contains("delete those first"), "{refused}");
-    let ActError::Needed { by, .. } = refused else { unreachable!() };
+    let ActionError::Needed { by, .. } = refused else { unreachable!() };
     t.store.delete(&t.me, by.job()).await.unwrap();
     t.store.delete(&t.me, root).await.expect("as many as are looked at");
     t.verify().await;

@@ -190,15 +190,15 @@ impl Walker {
             let operation = steps::next(&mut self.dice, &self.world);
             self.take(operation).await?;
             if step == steps / 2 {
-                self.look(true).await?;
+                self.check(true).await?;
                 self.pair.reopen();
                 self.was_reopened = true;
-                self.look(true).await?;
+                self.check(true).await?;
             } else if step % LOOK_EVERY == 0 {
-                self.look(false).await?;
+                self.check(false).await?;
             }
         }
-        self.look(true).await?;
+        self.check(true).await?;
         self.pair.durable.close();
         Ok(())
     }
@@ -212,10 +212,10 @@ impl Walker {
             let operation = steps::next(&mut self.dice, &self.world);
             self.take(operation).await?;
             if step % LOOK_EVERY == 0 {
-                self.look(false).await?;
+                self.check(false).await?;
             }
         }
-        self.look(true).await?;
+        self.check(true).await?;
         self.pair.close();
         Ok(())
     }
@@ -226,12 +226,12 @@ impl Walker {
             let operation = steps::next(&mut self.dice, &self.world);
             self.take(operation).await?;
             if step % (steps / 4) == 0 {
-                self.look(true).await?;
+                self.check(true).await?;
                 self.pair.move_on().await?;
                 self.was_reopened = true;
-                self.look(true).await?;
+                self.check(true).await?;
             } else if step % LOOK_EVERY == 0 {
-                self.look(false).await?;
+                self.check(false).await?;
             }
         }
         self.pair.durable.close();
@@ -258,7 +258,7 @@ impl Walker {
     }
 
     /// Lets time act, since late maintenance is a finding too, and compares everything.
-    async fn look(&mut self, is_thorough: bool) -> Result<(), String> {
+    async fn check(&mut self, is_thorough: bool) -> Result<(), String> {
         while let Answer::Ticked(Ok(ticked)) = self.take(Operation::Tick).await?
             && ticked.has_more
         {}
@@ -267,7 +267,7 @@ impl Walker {
             self.seen = record.seq;
             self.reach.recorded(record.event);
         }
-        self.laws.look(&jobs)?;
+        self.laws.check(&jobs)?;
         self.reach.saw(&jobs);
         self.world.is_full = jobs.iter().filter(|found| !found.job.state.is_final()).count() > LIVE_MAX;
         self.world.jobs.retain(|id| jobs.iter().any(|found| found.job.id == *id) || self.dice.chance(2));

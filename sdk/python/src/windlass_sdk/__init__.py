@@ -15,7 +15,7 @@ from .errors import (
     Unreachable, WindlassError,
 )
 from .handle import Handle, JobEvent, LogLine, Progress, StreamChunk
-from .inline import Inline, run_inline_async
+from .work.inline import Inline, run_inline_async
 from .job import Debounce, Job, Options, Retry
 from .schedules import Schedule, ScheduleOptions, Schedules
 from .webhooks import InvalidSignature, verify_headers, verify_webhook

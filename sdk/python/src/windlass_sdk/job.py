@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .app import Windlass
     from .handle import Handle
-    from .inline import Inline
+    from .work.inline import Inline
     from .schedules import ScheduleOptions
 
 In = TypeVar("In")
@@ -200,7 +200,7 @@ class Job(Generic[In, Out]):
         return Child(in_trace(self.submission(payload, options)), self.result_kind)
 
     def run_inline(self, payload: In, **options: Any) -> Inline:
-        """Runs one attempt without a server, for tests; see ``windlass_sdk.inline``."""
-        from .inline import run_inline
+        """Runs one attempt without a server, for tests; see ``windlass_sdk.work.inline``."""
+        from .work.inline import run_inline
 
         return run_inline(self, payload, **options)

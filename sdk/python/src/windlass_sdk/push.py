@@ -13,7 +13,7 @@ from .codec import dumps
 from .durable.calls import NewGroup, Spawned, park_body
 from .durable.history import is_within
 from .errors import Permanent
-from .inline import InlineBackend
+from .work.inline import InlineBackend
 from .work.attempt import Attempt, Settings
 from .work.backend import saved_steps
 

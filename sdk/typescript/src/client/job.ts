@@ -70,7 +70,7 @@ export interface SavedStep {
   readonly name: string;
   /** What the step returned. */
   readonly value?: unknown;
-  /** Why the step failed for good. */
+  /** Why the step failed permanently. */
   readonly failure?: { readonly category: string; readonly code: string | null; readonly message: string };
 }
 

@@ -68,7 +68,7 @@ export class Push {
     try {
       await verify(body, headers, this.options);
     } catch (error) {
-      // Not a 4xx that would fail the job for good: its operator can correct a wrong secret.
+      // Not a 4xx that would fail the job permanently: its operator can correct a wrong secret.
       if (error instanceof InvalidSignature) return answer(500, { error: error.message });
       throw error;
     }

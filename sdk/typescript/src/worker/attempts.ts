@@ -40,7 +40,7 @@ export const UNREACHABLE_GRACE_MS_MAX = 10_000;
 export class Attempts {
   /** Rings when a slot becomes free. */
   readonly freed = new Bell();
-  /** How many jobs were given back because the worker stops or is paused. */
+  /** How many jobs were released because the worker stops or is paused. */
   released = 0;
   readonly #running = new Set<Running>();
   readonly #writes: Writes;

@@ -66,7 +66,7 @@ export class Worker implements AsyncDisposable {
 
   /**
    * Stops: claims no more, lets handlers finish for a while, stops the rest, gives their jobs back and
-   * deregisters. Returns how many jobs were given back unfinished.
+   * deregisters. Returns how many jobs were released unfinished.
    */
   async stop(): Promise<{ released: number }> {
     return (await this.#session?.stop()) ?? { released: 0 };

@@ -80,7 +80,7 @@ describe("the fixture", () => {
   });
 });
 
-test("the steps of a job are listed, also those that failed for good", async ({ windlass }) => {
+test("the steps of a job are listed, also those that failed permanently", async ({ windlass }) => {
   await windlass.work((worker) =>
     worker.on(remind, async (days, cx) => {
       await cx.step("count", () => days);
@@ -133,11 +133,11 @@ describe("the matchers", () => {
   test("tell failures apart", async ({ windlass }) => {
     await windlass.work((worker) =>
       worker.on(broken, (how) => {
-        if (how === "for good") throw new Permanent("no such card", { code: "no_card" });
+        if (how === "permanently") throw new Permanent("no such card", { code: "no_card" });
         throw new Error("the network is down");
       }),
     );
-    const failed = await windlass.run(broken, "for good");
+    const failed = await windlass.run(broken, "permanently");
     await expect(failed).toHaveFailed();
     await expect(failed).toHaveFailed("no_card");
     await expect(failed).toHaveFailed({ state: "failed", category: "permanent", message: /such/ });

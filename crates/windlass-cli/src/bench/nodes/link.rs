@@ -24,7 +24,8 @@ impl Link {
         if rtt.is_zero() {
             return Ok(Link { store, plain, proxy: None });
         }
-        let proxy = DelayProxy::start(Endpoint::of(&store)?, rtt).context("cannot start a proxy")?;
+        let proxy =
+            DelayProxy::start(Endpoint::from_address(&store)?, rtt).context("cannot start a proxy")?;
         let (store, plain) = (through(&store, proxy.port)?, through(&plain, proxy.port)?);
         Ok(Link { store, plain, proxy: Some(proxy) })
     }
@@ -35,13 +36,13 @@ impl Link {
         scratch: &Scratch,
         report: &mut dyn FnMut(Figure),
     ) -> anyhow::Result<()> {
-        let direct = Times::of(round_trips(&scratch.plain).await?);
+        let direct = Times::new(round_trips(&scratch.plain).await?);
         let what = "round trip of SELECT 1";
         if self.proxy.is_none() {
             report(Figure::new("round-trip", what).times(direct));
             return Ok(());
         }
-        let delayed = Times::of(round_trips(&self.plain).await?);
+        let delayed = Times::new(round_trips(&self.plain).await?);
         report(Figure::new("round-trip", what).times(delayed));
         let added = Times { p50_ms: delayed.p50_ms - direct.p50_ms, p99_ms: delayed.p99_ms - direct.p50_ms };
         report(Figure::new("round-trip", "added to a round trip by the proxy").times(added));

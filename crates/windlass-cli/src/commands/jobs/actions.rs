@@ -9,11 +9,11 @@ use serde_json::json;
 use windlass::job::{JobAction, JobState, WorkerVersion};
 use windlass::settings::patch::Field;
 use windlass_api::actions::{
-    BulkAnswer, BulkBody, PriorityBody, ReasonBody, RedriveBody, SuspendBody, SuspendParam,
+    ActionResponse, BulkAnswer, BulkBody, PriorityBody, ReasonBody, RedriveBody, SuspendBody, SuspendParam,
 };
 use windlass_api::expires::Expiry;
 use windlass_api::filter::JobFilter;
-use windlass_api::job::{ActedJob, Job};
+use windlass_api::job::Job;
 use windlass_api::priority::PriorityInput;
 use windlass_api::text::Text;
 use windlass_api::time::Span;
@@ -325,7 +325,7 @@ async fn each(client: &ServerClient, which: &ActArgs, action: &Action) -> anyhow
             Err(error) if which.ids.len() == 1 => return Err(error),
             Err(error) => {
                 output::complain(&format!("{}: {error:#}", output::escaped(text)));
-                first_failure.get_or_insert(Exit::of(&error));
+                first_failure.get_or_insert(Exit::from_error(&error));
             }
         }
     }
@@ -354,7 +354,9 @@ async fn act_on_job(
             output::line(&format!("{id}  deleted"))
         };
     }
-    let Some(ActedJob { job, changed }) = client.show(call).await? else { return Ok(()) };
+    let Some(ActionResponse::<Job> { object: job, changed }) = client.show(call).await? else {
+        return Ok(());
+    };
     let state = Paint::for_data().state(job.state.0);
     let is_held = job.state.0 == JobState::Created && matches!(action, Action::Resume(_));
     output::line(&match action {

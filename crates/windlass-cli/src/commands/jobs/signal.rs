@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use windlass_api::actions::{SignalBody, SignalReceipt};
-use windlass_api::job::ActedJob;
+use windlass_api::actions::{ActionResponse, SignalBody, SignalReceipt};
+use windlass_api::job::Job;
 use windlass_api::job::details::{Token, TokenBody};
 use windlass_api::json::Json;
 use windlass_api::time::Span;
@@ -96,7 +96,7 @@ pub(crate) async fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
             Err(error) if args.ids.len() == 1 => return Err(error),
             Err(error) => {
                 output::note(&format!("{}: {error:#}", output::escaped(text)));
-                first_failure.get_or_insert(Exit::of(&error));
+                first_failure.get_or_insert(Exit::from_error(&error));
             }
         }
     }
@@ -106,6 +106,6 @@ pub(crate) async fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
 async fn release_job(client: &ServerClient, text: &str) -> anyhow::Result<()> {
     let id = client.job_id(text).await?;
     let answer = client.show(Call::post(&["jobs", &id, "submit"])).await?;
-    let Some(ActedJob { job, .. }) = answer else { return Ok(()) };
+    let Some(ActionResponse::<Job> { object: job, .. }) = answer else { return Ok(()) };
     output::line(&format!("{id}  {}", Paint::for_data().state(job.state.0)))
 }

@@ -48,7 +48,7 @@ struct VerifyArgs {
     /// records are allowed
     #[arg(long, value_name = "NUMBER:HASH")]
     expect_head: Option<Seal>,
-    /// Trusted public keys, separated by commas; the newest checkpoint of the chain must be signed by one of them. Without
+    /// Trusted public keys, separated by commas; the newest seal must be signed by one of them. Without
     /// this, signatures are checked against the keys they name
     #[arg(long, env = "WINDLASS_TICKET_TRUSTED", value_name = "PUBLIC_KEYS", value_delimiter = ',')]
     trusted: Vec<TicketPublicKey>,
@@ -78,7 +78,7 @@ async fn head(connect: &ConnectArgs) -> anyhow::Result<ExitCode> {
     let found = connect.client()?.show::<HeadView>(Call::get(&["audit", "head"])).await?;
     match found.map(|found| found.head) {
         Some(Some(head)) => output::line(&head)?,
-        Some(None) => output::note("the audit chain has no checkpoint yet"),
+        Some(None) => output::note("the audit trail has no seal yet"),
         None => {}
     }
     Ok(Exit::Done.into())

@@ -6,13 +6,13 @@ use clap::{Args, ValueEnum};
 use serde::de::DeserializeOwned;
 use windlass::job::{JobType, Tenant};
 use windlass::settings::PauseMode;
-use windlass_api::actions::ReasonBody;
+use windlass_api::actions::{ActionResponse, ReasonBody};
 use windlass_api::expires::Expiry;
-use windlass_api::pause::{ActedGate, OfflineBody, OnlineBody, PauseBody};
-use windlass_api::queue::{ActedQueue, ResumeBody};
+use windlass_api::pause::{GateResponse, OfflineBody, OnlineBody, PauseBody};
+use windlass_api::queue::{QueueResponse, ResumeBody};
 use windlass_api::text::Text;
 use windlass_api::time::Span;
-use windlass_api::worker::{ActedWorker, Worker};
+use windlass_api::worker::Worker;
 
 use crate::commands::manage::named::must_be_known;
 use crate::connection::client::{Call, ServerClient};
@@ -78,16 +78,16 @@ pub(crate) async fn pause(args: &PauseArgs) -> anyhow::Result<ExitCode> {
     let expires = args.expires.map(Expiry::After);
     let call = |path: &[&str]| Call::post(path).json(&PauseBody { mode, reason: reason.clone(), expires });
     let done = match kind {
-        Kind::Queue => done::<ActedQueue>(&client, call(&["queues", name, "pause"])).await?,
+        Kind::Queue => done::<QueueResponse>(&client, call(&["queues", name, "pause"])).await?,
         Kind::Worker => {
             let id = worker_id(&client, name).await?;
-            done::<ActedWorker>(&client, call(&["workers", &id, "pause"])).await?
+            done::<ActionResponse<Worker>>(&client, call(&["workers", &id, "pause"])).await?
         }
         // Types and tenants are paused through `/gate`.
         Kind::Type | Kind::Tenant => {
             let (tenant, r#type) = scope(kind, name)?;
             let body = OfflineBody { reason, tenant, r#type, expires };
-            done::<ActedGate>(&client, Call::post(&["gate", "offline"]).json(&body)).await?
+            done::<GateResponse>(&client, Call::post(&["gate", "offline"]).json(&body)).await?
         }
     };
     if let Some(done) = done {
@@ -112,17 +112,17 @@ pub(crate) async fn resume(
     let done = match kind {
         Kind::Queue => {
             let call = Call::post(&["queues", name, "resume"]).json(&ResumeBody { reason, jobs });
-            done::<ActedQueue>(&client, call).await?
+            done::<QueueResponse>(&client, call).await?
         }
         Kind::Worker => {
             let id = worker_id(&client, name).await?;
             let call = Call::post(&["workers", &id, "resume"]).json(&ReasonBody { reason });
-            done::<ActedWorker>(&client, call).await?
+            done::<ActionResponse<Worker>>(&client, call).await?
         }
         Kind::Type | Kind::Tenant => {
             let (tenant, r#type) = scope(kind, name)?;
             let body = OnlineBody { reason, tenant, r#type };
-            done::<ActedGate>(&client, Call::post(&["gate", "online"]).json(&body)).await?
+            done::<GateResponse>(&client, Call::post(&["gate", "online"]).json(&body)).await?
         }
     };
     if let Some(done) = done {
@@ -149,20 +149,20 @@ struct PauseReport {
     jobs_resumed: Option<u64>,
 }
 
-impl From<ActedQueue> for PauseReport {
-    fn from(acted: ActedQueue) -> PauseReport {
+impl From<QueueResponse> for PauseReport {
+    fn from(acted: QueueResponse) -> PauseReport {
         PauseReport { is_changed: acted.changed, id: None, jobs_resumed: acted.jobs_resumed }
     }
 }
 
-impl From<ActedWorker> for PauseReport {
-    fn from(acted: ActedWorker) -> PauseReport {
-        PauseReport { is_changed: acted.changed, id: Some(acted.worker.id.to_string()), jobs_resumed: None }
+impl From<ActionResponse<Worker>> for PauseReport {
+    fn from(acted: ActionResponse<Worker>) -> PauseReport {
+        PauseReport { is_changed: acted.changed, id: Some(acted.object.id.to_string()), jobs_resumed: None }
     }
 }
 
-impl From<ActedGate> for PauseReport {
-    fn from(acted: ActedGate) -> PauseReport {
+impl From<GateResponse> for PauseReport {
+    fn from(acted: GateResponse) -> PauseReport {
         PauseReport { is_changed: acted.changed, id: None, jobs_resumed: None }
     }
 }

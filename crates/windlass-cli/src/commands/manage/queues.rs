@@ -2,7 +2,7 @@
 
 use clap::Args;
 use windlass::clock::Timestamp;
-use windlass_api::queue::{ActedQueue, Queue};
+use windlass_api::queue::{Queue, QueueResponse};
 use windlass_api::retry::EffectiveRetry;
 use windlass_api::settings::QueueBody;
 
@@ -55,7 +55,7 @@ impl Kind for QueueFlags {
         name: "The queue",
     };
     type Object = Queue;
-    type Response = ActedQueue;
+    type Response = QueueResponse;
     type Body = QueueBody;
 
     fn columns() -> Vec<Column> {
@@ -136,8 +136,8 @@ impl From<Queue> for Facts {
     }
 }
 
-impl From<ActedQueue> for Facts {
-    fn from(acted: ActedQueue) -> Facts {
+impl From<QueueResponse> for Facts {
+    fn from(acted: QueueResponse) -> Facts {
         Facts { is_changed: Some(acted.changed), ..acted.queue.into() }
     }
 }

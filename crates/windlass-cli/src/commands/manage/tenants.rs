@@ -2,7 +2,7 @@
 
 use clap::Args;
 use windlass::clock::Timestamp;
-use windlass_api::queue::{ActedTenant, TenantView};
+use windlass_api::queue::{TenantResponse, TenantView};
 use windlass_api::retry::EffectiveRetry;
 use windlass_api::settings::{TenantBody, TenantSettingsView};
 
@@ -53,7 +53,7 @@ impl Kind for TenantFlags {
         name: "The tenant",
     };
     type Object = TenantView;
-    type Response = ActedTenant;
+    type Response = TenantResponse;
     type Body = TenantBody;
 
     fn columns() -> Vec<Column> {
@@ -133,8 +133,8 @@ impl From<TenantView> for Facts {
     }
 }
 
-impl From<ActedTenant> for Facts {
-    fn from(acted: ActedTenant) -> Facts {
+impl From<TenantResponse> for Facts {
+    fn from(acted: TenantResponse) -> Facts {
         Facts {
             name: acted.tenant.to_string(),
             is_changed: Some(acted.changed),

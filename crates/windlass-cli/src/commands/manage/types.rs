@@ -2,7 +2,7 @@
 
 use clap::Args;
 use windlass::clock::Timestamp;
-use windlass_api::queue::{ActedType, Type};
+use windlass_api::queue::{Type, TypeResponse};
 use windlass_api::retry::EffectiveRetry;
 use windlass_api::settings::{TypeBody, TypeSettingsView};
 
@@ -46,7 +46,7 @@ impl Kind for TypeFlags {
         name: "The type",
     };
     type Object = Type;
-    type Response = ActedType;
+    type Response = TypeResponse;
     type Body = TypeBody;
 
     fn columns() -> Vec<Column> {
@@ -130,8 +130,8 @@ impl From<Type> for Facts {
     }
 }
 
-impl From<ActedType> for Facts {
-    fn from(acted: ActedType) -> Facts {
+impl From<TypeResponse> for Facts {
+    fn from(acted: TypeResponse) -> Facts {
         Facts {
             name: acted.r#type.to_string(),
             is_changed: Some(acted.changed),

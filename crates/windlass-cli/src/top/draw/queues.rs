@@ -78,14 +78,14 @@ const COLUMNS: [Column; 11] = [
         title: "in",
         width: 6,
         from: 100,
-        text: |queue, screen| count_or_dot(screen.range.of(&queue.rates).submitted),
+        text: |queue, screen| count_or_dot(screen.range.select(&queue.rates).submitted),
         style: plain,
     },
     Column {
         title: "out",
         width: 7,
         from: 0,
-        text: |queue, screen| count_or_dot(screen.range.of(&queue.rates).completed),
+        text: |queue, screen| count_or_dot(screen.range.select(&queue.rates).completed),
         style: plain,
     },
     Column {
@@ -93,7 +93,7 @@ const COLUMNS: [Column; 11] = [
         width: 7,
         from: 120,
         text: |queue, screen| {
-            screen.range.of(&queue.rates).ran.p95.map_or("·".to_owned(), |span| age(span.0))
+            screen.range.select(&queue.rates).ran.p95.map_or("·".to_owned(), |span| age(span.0))
         },
         style: plain,
     },

@@ -1,7 +1,9 @@
-//! Decides from a history whether the guarantees held. It knows nothing of the faults: a call without an answer may have
+//! Decides from a history whether the guarantees held. It does not know the faults: a call without an answer may have
 //! happened at any time after it was made, or never.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use windlass::job::Fence;
 
 use super::history::{Answer, Call, Lease, Micros, Op, Outcome};
 use super::{LIMITED, ORDERED};
@@ -15,6 +17,7 @@ pub(super) fn check(outcome: &Outcome) -> Vec<String> {
     view.one_lease_at_a_time(&mut found);
     view.one_outcome(&mut found);
     view.stale_fences_are_refused(&mut found);
+    view.generations_follow_one_another(&mut found);
     view.the_limit_is_kept(&mut found);
     view.a_lane_is_in_order(&mut found);
     view.children_are_spawned_once(&mut found);
@@ -62,19 +65,39 @@ struct View<'a> {
     given: BTreeMap<&'a str, Vec<Given<'a>>>,
     /// Reports and groups, by job and fence, in the order in which they were sent.
     ends: HashMap<(&'a str, u64), Vec<&'a Op>>,
+    generations: BTreeMap<u64, Generation>,
+}
+
+/// When a generation of the store was in force for certain. A new one, as after a failover, ends all leases of earlier ones.
+#[derive(Clone, Copy)]
+struct Generation {
+    /// It had begun by then.
+    by: Micros,
+    /// It was not over before.
+    until: Micros,
+}
+
+fn generation(fence: u64) -> u64 {
+    Fence(fence).generation()
 }
 
 impl<'a> View<'a> {
     fn new(outcome: &'a Outcome) -> View<'a> {
-        let mut view = View { outcome, given: BTreeMap::new(), ends: HashMap::new() };
+        let mut view =
+            View { outcome, given: BTreeMap::new(), ends: HashMap::new(), generations: BTreeMap::new() };
         for op in &outcome.ops {
             if let Answer::Claimed(leases) = &op.answer {
                 for lease in leases {
+                    view.was_in_force(generation(lease.fence), op);
                     view.given.entry(&lease.job).or_default().push(Given { lease, claim: op });
                 }
             }
             if let Call::Finish { job, fence, .. } | Call::Spawn { job, fence } = &op.call {
                 view.ends.entry((job, *fence)).or_default().push(op);
+                // That a group is known is an answer of any generation.
+                if op.answer == Answer::Applied {
+                    view.was_in_force(generation(*fence), op);
+                }
             }
         }
         view.given.values_mut().for_each(|given| given.sort_by_key(|given| given.lease.fence));
@@ -82,9 +105,18 @@ impl<'a> View<'a> {
         view
     }
 
-    /// When a lease may have ended at the earliest: with its first report, or with its time.
+    fn was_in_force(&mut self, generation: u64, op: &Op) {
+        let seen =
+            self.generations.entry(generation).or_insert(Generation { by: op.ended, until: op.invoked });
+        *seen = Generation { by: seen.by.min(op.ended), until: seen.until.max(op.invoked) };
+    }
+
+    /// When a lease may have ended at the earliest: with its first report, with its time, or with its generation.
     fn earliest_end(&self, given: Given<'_>) -> Micros {
-        let lease = given.claim.invoked + self.outcome.lease;
+        let own = generation(given.lease.fence);
+        let is_last = self.generations.last_key_value().is_none_or(|(last, _)| *last == own);
+        let until = self.generations.get(&own).filter(|_| !is_last).map_or(Micros::MAX, |seen| seen.until);
+        let lease = until.min(given.claim.invoked + self.outcome.lease);
         let reported =
             self.ends.get(&(given.lease.job.as_str(), given.lease.fence)).map(|ops| ops[0].invoked);
         reported.map_or(lease, |reported| reported.min(lease))
@@ -180,6 +212,17 @@ impl<'a> View<'a> {
                 if later.lease.fence > *fence && later.claim.ended < op.invoked {
                     found.push(format!("job {job}: a report with the old fence {fence} was applied"));
                 }
+            }
+        }
+    }
+
+    /// Once a lease of a generation was given out, nothing is given out or taken with an earlier one.
+    fn generations_follow_one_another(&self, found: &mut Vec<String>) {
+        for ((earlier, before), (later, after)) in
+            self.generations.iter().zip(self.generations.iter().skip(1))
+        {
+            if before.until > after.by {
+                found.push(format!("generation {earlier} was in force after generation {later} had begun"));
             }
         }
     }

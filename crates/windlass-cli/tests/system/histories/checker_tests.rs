@@ -1,5 +1,7 @@
 //! Histories made by hand: good ones pass, and each kind of violation is found.
 
+use windlass::job::Fence;
+
 use super::checker::{check, missing};
 use super::history::{Answer, Call, FinalJob, Lease, Micros, Op, Outcome, Record};
 use super::{LIMITED, ORDERED};
@@ -140,6 +142,22 @@ fn a_report_with_an_old_fence_is_found() {
         Answer::Applied,
     ));
     finds(&outcome(ops), "the old fence 5 was applied");
+}
+
+/// A standby has taken over: leases of the generation before it are void.
+#[test]
+fn a_generation_that_is_in_force_after_the_next_one_is_found() {
+    let next = |fence: u64| (2 << Fence::COUNTER_BITS) + fence;
+    let mut ops = good();
+    ops[5] = claim("a", ORDERED, next(7), 2, (200, 210));
+    ops[6] = complete("a", next(7), (220, 230));
+    // Its worker does not hold it any more.
+    assert_eq!(check(&outcome(ops.clone())), [""; 0]);
+    let fail = Call::Finish { job: "b".into(), fence: 6, is_completed: false };
+    ops[4] = op(fail, (211, 215), Answer::Applied);
+    finds(&outcome(ops.clone()), "generation 1 was in force after generation 2 had begun");
+    ops[4] = claim("c", ORDERED, 8, 1, (211, 215));
+    finds(&outcome(ops), "generation 1 was in force after generation 2 had begun");
 }
 
 #[test]

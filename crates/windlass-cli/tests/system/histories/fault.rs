@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::nodes::Place;
+use super::place::Place;
 
-/// A fault; those of a disk happen to files, those of a database to PostgreSQL.
+/// A fault; those of a database and of clocks happen to PostgreSQL alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     NodeKilled,
@@ -20,6 +20,8 @@ pub(super) enum Fault {
     /// What passes between a node and its database is lost, in one direction or in both.
     DatabaseCutOff,
     DatabaseCrashed,
+    /// A synchronous standby takes over.
+    DatabaseFailedOver,
     NodeClockSet,
     DatabaseClockSet,
     /// Every sync takes a fifth of a second longer.
@@ -28,7 +30,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    const ALL: [Fault; 12] = [
+    const ALL: [Fault; 13] = [
         Fault::NodeKilled,
         Fault::AllNodesKilled,
         Fault::NodeFrozen,
@@ -37,6 +39,7 @@ impl Fault {
         Fault::NodeCutOff,
         Fault::DatabaseCutOff,
         Fault::DatabaseCrashed,
+        Fault::DatabaseFailedOver,
         Fault::NodeClockSet,
         Fault::DatabaseClockSet,
         Fault::DiskSlow,
@@ -47,9 +50,9 @@ impl Fault {
         match self {
             Fault::DatabaseCutOff
             | Fault::DatabaseCrashed
+            | Fault::DatabaseFailedOver
             | Fault::NodeClockSet
-            | Fault::DatabaseClockSet => matches!(place, Place::Database(_)),
-            Fault::DiskSlow | Fault::DiskFull => matches!(place, Place::File(_)),
+            | Fault::DatabaseClockSet => !place.is_on_a_file(),
             _ => true,
         }
     }
@@ -59,7 +62,7 @@ impl Fault {
     }
 }
 
-/// Compiles the library by which the disk of a node goes wrong.
+/// Compiles the library by which the disk of a process goes wrong.
 pub(super) fn compile_disk(folder: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/histories/disk_fault.c");
     let arguments = ["-shared", "-fPIC", "-O2", "-o"];
@@ -75,17 +78,26 @@ fn state(folder: &Path) -> PathBuf {
     folder.join("disk")
 }
 
-/// What a node is started with, so that its disk can go wrong.
+/// What a node or a database server is started with, so that its disk can go wrong.
 pub(super) fn disk(folder: &Path) -> [(&'static str, PathBuf); 2] {
     [("LD_PRELOAD", library(folder)), ("WINDLASS_DISK_FAULT", state(folder))]
 }
 
-pub(super) fn begin_disk(folder: &Path, fault: Fault) {
-    let draft = folder.join("disk.draft");
-    fs::write(&draft, if fault == Fault::DiskFull { "full" } else { "slow" }).unwrap();
-    fs::rename(&draft, state(folder)).unwrap();
+pub(super) fn begin_disk(place: &Place, fault: Fault) {
+    let draft = place.folder().join("disk.draft");
+    let kind = match fault {
+        Fault::DiskSlow => "slow",
+        _ if place.is_on_a_file() => "full",
+        // What is there can still be written: the log is, ahead of its use, and a server that cannot write it crashes.
+        _ => "no growth",
+    };
+    fs::write(&draft, kind).unwrap();
+    fs::rename(&draft, state(place.folder())).unwrap();
 }
 
-pub(super) fn end_disk(folder: &Path) {
-    fs::remove_file(state(folder)).unwrap();
+pub(super) fn end_disk(place: &Place) {
+    fs::remove_file(state(place.folder())).unwrap();
+    if !place.is_on_a_file() {
+        place.revive();
+    }
 }

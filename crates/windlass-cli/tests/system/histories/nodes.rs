@@ -7,13 +7,12 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
-use tempfile::TempDir;
 use tokio::process::Command;
-use windlass_testkit::cluster::{Cluster, schema_at, schema_of};
-use windlass_testkit::{ServerProcess, faketime, store_in, windlass};
+use windlass_testkit::{ServerProcess, faketime, windlass};
 
 use super::fault::Fault;
 use super::history::{History, Micros};
+use super::place::Place;
 use super::proxy::{Partition, Proxy, Target};
 
 /// How long a fault lasts, at most, and how much happens meanwhile.
@@ -21,25 +20,6 @@ const FAULT: Duration = Duration::from_millis(1_800);
 const CALLS_IN_A_FAULT: usize = 60;
 /// By how many seconds a clock may be off. The store believes only the second one.
 const OFFSETS: [i64; 4] = [-3_600, -40, 600, 7_200];
-
-/// The store, with what keeps it.
-pub(super) enum Place {
-    File(TempDir),
-    Database(Box<Cluster>),
-}
-
-impl Place {
-    pub(super) fn file() -> Place {
-        Place::File(tempfile::tempdir().unwrap())
-    }
-
-    pub(super) fn database() -> Place {
-        Place::Database(Box::new(Cluster::start_in(&["-c max_connections=100"], &|folder| {
-            faketime::set(&folder.join("clock"), 0);
-            faketime::by_file(&folder.join("clock"))
-        })))
-    }
-}
 
 struct Node {
     /// None while it is down.
@@ -52,13 +32,10 @@ struct Node {
 
 pub(super) struct Nodes {
     place: Place,
-    pub(super) store: String,
     all: Vec<Node>,
     rng: StdRng,
     /// Faults that come before any comes again.
     next: Vec<Fault>,
-    /// Clocks of nodes, and what is wrong with their disk.
-    folder: TempDir,
     /// How long it took from the end of a fault to the next answer of each node.
     pub(super) recoveries: Vec<Micros>,
     pub(super) faults: Vec<Fault>,
@@ -66,29 +43,20 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) async fn start(place: Place, count: usize, seed: u64) -> Nodes {
-        let store = match &place {
-            Place::File(folder) => store_in(folder.path()),
-            Place::Database(cluster) => schema_at(&cluster.address()),
-        };
         let mut nodes = Nodes {
             place,
-            store,
             all: Vec::new(),
             rng: StdRng::seed_from_u64(seed),
             next: Vec::new(),
-            folder: tempfile::tempdir().unwrap(),
             recoveries: Vec::new(),
             faults: Vec::new(),
         };
-        super::fault::compile_disk(nodes.folder.path());
         for number in 0..count {
-            let clock = nodes.folder.path().join(format!("clock{number}"));
+            let clock = nodes.place.folder().join(format!("clock{number}"));
             faketime::set(&clock, 0);
-            let database = match &nodes.place {
-                Place::Database(cluster) => {
-                    Some(Proxy::before(Target::Socket(cluster.folder().join(".s.PGSQL.5432"))).await)
-                }
-                Place::File(_) => None,
+            let database = match nodes.place.database_target() {
+                Some(target) => Some(Proxy::before(target).await),
+                None => None,
             };
             let process = nodes.serve(&clock, database.as_ref()).await;
             let proxy = Proxy::before(Target::Server(process.address)).await;
@@ -100,18 +68,23 @@ impl Nodes {
     async fn serve(&self, clock: &Path, database: Option<&Proxy>) -> ServerProcess {
         let store = match database {
             Some(proxy) => {
-                let (address, schema) = (proxy.address, schema_of(&self.store));
+                let (address, schema) = (proxy.address, self.place.schema());
                 format!("postgres://windlass@{address}/postgres?schema={schema}")
             }
-            None => self.store.clone(),
+            None => self.place.store.clone(),
         };
         let mut command = windlass(&["serve", "--listen", "127.0.0.1:0", "--store", &store]);
-        match &self.place {
-            Place::Database(_) => command.envs(faketime::by_file(clock)),
+        match database {
+            Some(_) => command.envs(faketime::by_file(clock)),
             // With a file, the store's time is that of the machine; its disk is what goes wrong.
-            Place::File(_) => command.envs(super::fault::disk(self.folder.path())),
+            None => command.envs(super::fault::disk(self.place.folder())),
         };
         ServerProcess::start(command).await
+    }
+
+    /// The address of the store.
+    pub(super) fn store(&self) -> &str {
+        &self.place.store
     }
 
     pub(super) fn proxies(&self) -> Vec<SocketAddr> {
@@ -157,21 +130,22 @@ impl Nodes {
                 let partition = partitions[self.rng.random_range(0..partitions.len())];
                 lose(self.all[at].database.as_ref().expect("it has a database"), partition, history).await;
             }
-            Fault::DatabaseCrashed => self.cluster().restart("immediate"),
+            Fault::DatabaseCrashed => self.place.cluster().restart("immediate"),
+            Fault::DatabaseFailedOver => self.fail_over(history).await,
             Fault::NodeClockSet => {
                 let seconds = self.offset();
                 faketime::set(&self.all[at].clock, seconds);
             }
             Fault::DatabaseClockSet => {
                 let seconds = self.offset();
-                faketime::set(&self.cluster().folder().join("clock"), seconds);
+                faketime::set(&self.place.clock(), seconds);
                 history.grows(CALLS_IN_A_FAULT, FAULT).await;
-                faketime::set(&self.cluster().folder().join("clock"), 0);
+                faketime::set(&self.place.clock(), 0);
             }
             Fault::DiskSlow | Fault::DiskFull => {
-                super::fault::begin_disk(self.folder.path(), fault);
+                super::fault::begin_disk(&self.place, fault);
                 history.grows(CALLS_IN_A_FAULT, FAULT).await;
-                super::fault::end_disk(self.folder.path());
+                super::fault::end_disk(&self.place);
             }
         }
     }
@@ -180,10 +154,15 @@ impl Nodes {
         OFFSETS[self.rng.random_range(0..OFFSETS.len())]
     }
 
-    fn cluster(&self) -> &Cluster {
-        match &self.place {
-            Place::Database(cluster) => cluster,
-            Place::File(_) => unreachable!("faults of databases do not come to files"),
+    /// A synchronous standby takes over from the database.
+    async fn fail_over(&mut self, history: &History) {
+        let standby = self.place.start_standby().await;
+        history.grows(CALLS_IN_A_FAULT / 2, FAULT / 2).await;
+        let is_split = self.rng.random_range(0..2) == 0;
+        self.place.fail_over(standby, is_split).await;
+        let target = self.place.database_target().expect("it has a database");
+        for node in &self.all {
+            node.database.as_ref().expect("it has a database").point_to(target.clone());
         }
     }
 
@@ -194,7 +173,7 @@ impl Nodes {
         }
         history.grows(CALLS_IN_A_FAULT / 2, FAULT / 2).await;
         let process = self.serve(&self.all[at].clock, self.all[at].database.as_ref()).await;
-        self.all[at].proxy.point_to(process.address);
+        self.all[at].proxy.point_to(Target::Server(process.address));
         self.all[at].process = Some(process);
     }
 

@@ -53,9 +53,9 @@ impl Proxy {
         proxy
     }
 
-    /// The server was started again at another address.
-    pub(super) fn point_to(&self, target: SocketAddr) {
-        *self.target.lock().unwrap() = Target::Server(target);
+    /// The server was started again at another address, or another one has taken over.
+    pub(super) fn point_to(&self, target: Target) {
+        *self.target.lock().unwrap() = target;
     }
 
     pub(super) fn lose(&self, partition: Partition) {

@@ -30,7 +30,7 @@ async fn claim(server: &ServerProcess) -> Vec<Value> {
 }
 
 /// What the server shows of a job.
-async fn look(server: &ServerProcess, id: &Value) -> Value {
+async fn read_job(server: &ServerProcess, id: &Value) -> Value {
     server.request("GET", &format!("/jobs/{}", id.as_str().unwrap())).send().await.json()
 }
 
@@ -56,7 +56,7 @@ async fn a_replaced_ticket_key_is_trusted_until_its_tickets_are_used() {
     server.stop().await;
     let server = serve(&store, &["--ticket-key", &new]).await;
     assert!(claim(&server).await.is_empty(), "the old key is not trusted any more");
-    let refused = look(&server, &third).await;
+    let refused = read_job(&server, &third).await;
     assert_eq!((&refused["state"], &refused["error"]["code"]), (&json!("failed"), &json!("ticket_invalid")));
     server.stop().await;
 }

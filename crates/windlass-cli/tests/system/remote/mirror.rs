@@ -1,6 +1,6 @@
 //! What a client reads through a server is what the store itself says.
 
-use windlass::error::{ActError, FieldProblem, SubmitError};
+use windlass::error::{ActionError, FieldProblem, SubmitError};
 use windlass::job::{
     ErrorCause, Failure, JitterMode, JobState, JobType, NewJob, Payload, QueueName, RetryPolicy, SuspendMode,
     Tenant, WorkerVersion,
@@ -151,6 +151,6 @@ async fn a_refused_name_or_key_is_read_back_whole() {
     remote.act(&me, first, ActionRequest::Cancel { reason: None }).await.unwrap();
     submit(&*remote, job("a", "y")).await.unwrap();
     let expected = kept.redrive(&me, first, Redrive::default()).await.unwrap_err();
-    assert!(matches!(expected, ActError::Invalid(_)), "{expected}");
+    assert!(matches!(expected, ActionError::Invalid(_)), "{expected}");
     assert_eq!(remote.redrive(&me, first, Redrive::default()).await.unwrap_err(), expected);
 }

@@ -10,11 +10,11 @@ use tokio::sync::{Notify, mpsc};
 use windlass::audit::AuditEvent;
 use windlass::client::Client;
 use windlass::context::Cx;
-use windlass::error::{ActError, OpenError, StoreError, SubmitError, WorkError};
+use windlass::error::{ActionError, OpenError, StoreError, SubmitError, WorkError};
 use windlass::job::{JobState, JobType, NewJob, Payload, Tenant};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::{
-    ActOptions, ActionRequest, BulkAction, Filter, NewKey, Pause, StoreOptions, SubmitOptions, Suspend,
+    ActionOptions, ActionRequest, BulkAction, Filter, NewKey, Pause, StoreOptions, SubmitOptions, Suspend,
 };
 use windlass::worker::Worker;
 use windlass::{Api, Store};
@@ -152,7 +152,7 @@ async fn a_key_says_who_calls() {
     assert!(matches!(worker.run().await, Err(WorkError::Forbidden(_))));
     let others = Client::open(&with(mallory.secret.reveal())).await.unwrap();
     assert_eq!(others.job(job.id()).state().await.unwrap(), None);
-    assert!(matches!(others.job(job.id()).cancel().await, Err(ActError::NotFound(_))));
+    assert!(matches!(others.job(job.id()).cancel().await, Err(ActionError::NotFound(_))));
 
     boss.api().revoke_key(boss.caller(), eve.key.id.clone()).await.unwrap();
     let refused = eves.job(job.id()).state().await.unwrap_err();
@@ -212,8 +212,8 @@ async fn refusals_are_the_same_values_here_and_there() {
     let resume = || ActionRequest::Resume { reason: None };
     let errors = [
         (
-            there.act_with(&me, job, resume(), ActOptions::strict()).await,
-            here.act_with(&me, job, resume(), ActOptions::strict()).await,
+            there.act_with(&me, job, resume(), ActionOptions::strict()).await,
+            here.act_with(&me, job, resume(), ActionOptions::strict()).await,
         ),
         (there.act(&me, job, ActionRequest::Submit).await, here.act(&me, job, ActionRequest::Submit).await),
     ];
@@ -221,7 +221,7 @@ async fn refusals_are_the_same_values_here_and_there() {
         assert_eq!(there.unwrap_err(), here.unwrap_err());
     }
     let unknown = windlass::job::JobId::from_bytes([7; 16]);
-    assert_eq!(there.delete(&me, unknown).await.unwrap_err(), ActError::NotFound(unknown));
+    assert_eq!(there.delete(&me, unknown).await.unwrap_err(), ActionError::NotFound(unknown));
     assert_eq!(there.delete(&me, job).await.unwrap_err(), here.delete(&me, job).await.unwrap_err());
     let unique = |store: &Arc<dyn Api>| {
         let (store, me) = (store.clone(), me.clone());

@@ -8,7 +8,7 @@ use windlass::Store;
 use windlass::client::Client;
 use windlass::context::Cx;
 use windlass::entropy::Entropy;
-use windlass::error::{ActError, StoreError, SubmitError};
+use windlass::error::{ActionError, StoreError, SubmitError};
 use windlass::job::{JobMetadata, JobState};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::{StoreOptions, TicketOptions};
@@ -65,7 +65,7 @@ async fn a_client_does_not_act_for_a_caller_whose_key_it_does_not_have() {
     let refused = viewer.submit(greet("b")).await.map(|job| job.id());
     assert!(matches!(refused, Err(SubmitError::Store(StoreError::OtherCaller))), "{refused:?}");
     let refused = viewer.job(job.id()).cancel().await;
-    assert!(matches!(refused, Err(ActError::Store(StoreError::OtherCaller))), "{refused:?}");
+    assert!(matches!(refused, Err(ActionError::Store(StoreError::OtherCaller))), "{refused:?}");
     let me = queue.as_caller(Caller::local());
     me.job(job.id()).cancel().await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! A finished child stays until its parent has ended: the parent may read its result at any time before.
 
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{GroupDecision, GroupStrategy, JobId, JobState, NeededBy};
 use windlass::store::{BulkAction, BulkReport, ClaimedJob, Filter, Outcome};
 
@@ -25,8 +25,8 @@ async fn results(t: &Fixture, family: &Family) -> Vec<Option<Vec<u8>>> {
     slots.map(|slot| slot.and_then(|(_, result)| result.map(|bytes| bytes.to_vec()))).collect()
 }
 
-fn needed(family: &Family, id: JobId) -> ActError {
-    ActError::Needed { id, state: JobState::Completed, by: NeededBy::Parent(family.id()) }
+fn needed(family: &Family, id: JobId) -> ActionError {
+    ActionError::Needed { id, state: JobState::Completed, by: NeededBy::Parent(family.id()) }
 }
 
 /// Model: child-groups

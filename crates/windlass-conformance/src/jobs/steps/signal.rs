@@ -1,7 +1,7 @@
 //! Values sent to a job from outside.
 
 use windlass::audit::AuditEvent;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{JobId, JobState};
 use windlass::limits;
 use windlass::store::{AttemptWrite, Finish, Park};
@@ -217,7 +217,7 @@ async fn a_final_job_and_an_unknown_one_take_no_signal(t: &Fixture) {
     }
     let unknown = JobId::from_bytes([7; 16]);
     let refused = t.store.signal(&t.me, unknown, "go", b"1".to_vec()).await;
-    assert_eq!(refused, Err(ActError::NotFound(unknown)));
+    assert_eq!(refused, Err(ActionError::NotFound(unknown)));
 }
 
 /// Model: sleeps-and-signals
@@ -231,7 +231,10 @@ async fn a_thousand_signals_are_kept_and_one_more_is_refused(t: &Fixture) {
     assert!(sending.join_all().await.into_iter().all(|sent| sent.is_ok()));
     let before = t.picture(job.id).await;
     let refused = t.store.signal(&t.me, job.id, "other", b"1".to_vec()).await;
-    assert!(matches!(&refused, Err(ActError::Invalid(invalid)) if invalid.field == "signals"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(ActionError::Invalid(invalid)) if invalid.field == "signals"),
+        "{refused:?}"
+    );
     assert!(t.picture(job.id).await == before);
     // One that was consumed makes room for another.
     let worker = t.worker().await;
@@ -252,7 +255,7 @@ async fn names_and_values_of_signals_have_limits(t: &Fixture) {
     let too_large = format!("{largest}1");
     for (name, value) in [("", "1"), (too_long.as_str(), "1"), ("go", too_large.as_str())] {
         let refused = t.store.signal(&t.me, job.id, name, value.into()).await;
-        assert!(matches!(refused, Err(ActError::Invalid(_))), "{refused:?}");
+        assert!(matches!(refused, Err(ActionError::Invalid(_))), "{refused:?}");
     }
     assert!(t.picture(job.id).await == before);
 }

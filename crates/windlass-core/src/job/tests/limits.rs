@@ -1,7 +1,7 @@
 //! Every limit of a submission, at its edge and one past it: the error names the field, the value and the limit.
 
 use super::*;
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::limits::{ATTEMPTS_MAX, DURATION_MAX};
 
 const PAST: Duration = Duration::from_nanos(1);
@@ -11,22 +11,22 @@ fn new_job() -> NewJob {
 }
 
 /// The result of checking a plain job with one change.
-fn check_with(change: impl FnOnce(&mut NewJob)) -> Result<(), Invalid> {
+fn check_with(change: impl FnOnce(&mut NewJob)) -> Result<(), FieldError> {
     let mut new = new_job();
     change(&mut new);
     new.check()
 }
 
-fn too_long(field: &str, length: usize, limit: usize) -> Result<(), Invalid> {
-    Err(Invalid::new(field, FieldProblem::TooLong { length, limit }))
+fn too_long(field: &str, length: usize, limit: usize) -> Result<(), FieldError> {
+    Err(FieldError::new(field, FieldProblem::TooLong { length, limit }))
 }
 
-fn out_of_range(field: &str, value: &str, min: &str, max: &str) -> Result<(), Invalid> {
+fn out_of_range(field: &str, value: &str, min: &str, max: &str) -> Result<(), FieldError> {
     let (value, min, max) = (value.to_owned(), min.to_owned(), max.to_owned());
-    Err(Invalid::new(field, FieldProblem::OutOfRange { value, min, max }))
+    Err(FieldError::new(field, FieldProblem::OutOfRange { value, min, max }))
 }
 
-fn over_a_century(field: &str, min: &str) -> Result<(), Invalid> {
+fn over_a_century(field: &str, min: &str) -> Result<(), FieldError> {
     out_of_range(field, &format!("{:?}", DURATION_MAX + PAST), min, "100 years")
 }
 
@@ -84,7 +84,7 @@ fn tags_have_three_limits() {
     assert_eq!(one(&"n".repeat(64), &"v".repeat(256)), Ok(()));
     assert_eq!(one(&"n".repeat(65), ""), too_long("tags", 65, 64));
     assert_eq!(one("place", &"v".repeat(257)), too_long("tags.place", 257, 256));
-    assert_eq!(one("", "v"), Err(Invalid::new("tags", FieldProblem::Missing)));
+    assert_eq!(one("", "v"), Err(FieldError::new("tags", FieldProblem::Missing)));
     assert_eq!(one("a\0", "v").unwrap_err().field, "tags");
     assert_eq!(one("place", "\0").unwrap_err().field, "tags.place");
 }
@@ -139,7 +139,7 @@ fn time_limits_have_a_shortest_and_a_longest() {
 /// Model: retry-defaults. 1 to 100 attempts, jitter 0 to 1, multiplier 1 to 1000.
 #[test]
 fn a_retry_policy_has_its_limits() {
-    fn of(change: impl FnOnce(&mut RetryPolicy)) -> Result<(), Invalid> {
+    fn of(change: impl FnOnce(&mut RetryPolicy)) -> Result<(), FieldError> {
         let mut retry = RetryPolicy::standard();
         change(&mut retry);
         check_with(|new| new.retry = Some(retry))

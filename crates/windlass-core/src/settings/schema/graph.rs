@@ -52,7 +52,7 @@ pub(super) struct Graph {
 impl Graph {
     /// # Errors
     /// Why the work of validating with this schema cannot be bounded.
-    pub(super) fn of(schema: &Value) -> Result<Graph, String> {
+    pub(super) fn from_schema(schema: &Value) -> Result<Graph, String> {
         let anchors = anchors(schema)?;
         let mut builder = Builder {
             root: schema,

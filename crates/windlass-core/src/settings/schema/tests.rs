@@ -8,7 +8,7 @@ fn schema(json: Value) -> JobSchema {
     JobSchema::from(json)
 }
 
-fn check(schema: &JobSchema, json: &[u8]) -> Result<(), Invalid> {
+fn check(schema: &JobSchema, json: &[u8]) -> Result<(), FieldError> {
     schema.check_json("payload", json, &mut SchemaSteps::default())
 }
 

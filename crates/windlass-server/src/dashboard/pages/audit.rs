@@ -35,7 +35,7 @@ pub(in crate::dashboard) struct RecordRow {
 }
 
 impl RecordRow {
-    pub(in crate::dashboard) fn of(record: &Record, now: Timestamp) -> RecordRow {
+    pub(in crate::dashboard) fn new(record: &Record, now: Timestamp) -> RecordRow {
         RecordRow {
             seq: record.seq,
             name: record.name().to_owned(),
@@ -145,7 +145,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         is_filtered: !views.iter().any(|(_, _, is_this)| *is_this),
         views,
         layout: if before.is_some() { Layout { live: String::new(), ..layout } } else { layout },
-        rows: found.records.iter().map(|record| RecordRow::of(record, now).naming(config)).collect(),
+        rows: found.records.iter().map(|record| RecordRow::new(record, now).naming(config)).collect(),
         events: AuditEvent::ALL.iter().map(|event| event.as_str()).collect(),
         event: text("event"),
         actor: text("actor"),

@@ -51,8 +51,8 @@ struct ListRow {
 }
 
 impl ListRow {
-    fn of(snapshot: &Snapshot, asked: &FilterInput, columns: &Columns, now: Timestamp) -> ListRow {
-        let row = Row::of(snapshot, now);
+    fn new(snapshot: &Snapshot, asked: &FilterInput, columns: &Columns, now: Timestamp) -> ListRow {
+        let row = Row::new(snapshot, now);
         let queue_link = asked.adding("queue", &row.queue);
         ListRow {
             type_link: asked.adding("type", &row.job_type),
@@ -136,13 +136,13 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
     let shown = Jobs {
         heads: heads(columns, sort, |sort| page_address(query, pairs(), sort), &by_time(&asked, order)),
         sorted: sort.column().map(|column| column.label().to_lowercase()),
-        choice: ColumnChoice::of(columns),
-        views: ViewList::of(visitor, pairs()),
+        choice: ColumnChoice::new(columns),
+        views: ViewList::new(visitor, pairs()),
         layout: context.layout("jobs", "Jobs"),
         chips: asked.chips(),
         tabs: tabs(&asked, &stats),
         states: state_boxes(&asked),
-        rows: part.jobs.iter().map(|snapshot| ListRow::of(snapshot, &asked, columns, now)).collect(),
+        rows: part.jobs.iter().map(|snapshot| ListRow::new(snapshot, &asked, columns, now)).collect(),
         types: offered(stats.types.keys()),
         queues: offered(stats.queues.keys()),
         tenants: offered(stats.tenants.keys()),

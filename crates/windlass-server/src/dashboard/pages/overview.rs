@@ -39,14 +39,14 @@ struct Overview {
     ran: String,
     queues: Vec<QueueRow>,
     queues_more: usize,
-    pauses: Vec<PauseInForce>,
+    pauses: Vec<ActivePause>,
     groups: Vec<Group>,
     running: Vec<Row>,
     is_empty: bool,
 }
 
 /// An active pause, and how this visitor can resume it.
-struct PauseInForce {
+struct ActivePause {
     hold: PauseView,
     /// The scope field of the resume form, if the visitor may resume it.
     scope: Option<String>,
@@ -95,7 +95,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         alerts: &alerts,
     };
     let numbers = StatCards { stats: &stats, config, failed: unresolved, dead, retries, now };
-    let failures = OpenFailures::of(
+    let failures = OpenFailures::new(
         failed.iter().map(|snapshot| &snapshot.job),
         failed.len() == limits::FAILURES_SAMPLED,
     );
@@ -109,9 +109,9 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
             failures: together_shown(unresolved, dead),
             ..context.layout("overview", "Overview")
         },
-        health: Health::of(&signs),
+        health: Health::new(&signs),
         tiles: stat_card::tiles(&numbers),
-        history: HistoryView::of(board, visitor, HistorySubject::All, "/", query).await?,
+        history: HistoryView::load(board, visitor, HistorySubject::All, "/", query).await?,
         per_minute: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
         waited: sum.waited.percentile(0.95).map_or("–".into(), at_most),
         ran: sum.ran.percentile(0.95).map_or("–".into(), at_most),
@@ -119,7 +119,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         queues_more,
         pauses: pauses(config, visitor, now),
         groups,
-        running: running.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
+        running: running.iter().map(|snapshot| Row::new(snapshot, now)).collect(),
         is_empty: stats.states.values().all(|number| *number == 0) && sum.submitted == 0,
     };
     show(&page)
@@ -154,9 +154,9 @@ async fn sample(
 }
 
 /// All active pauses, then paused schedules.
-fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForce> {
+fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<ActivePause> {
     let holds = config.pauses.values().filter(|hold| hold.is_active(now));
-    let holds = holds.map(|hold| PauseInForce {
+    let holds = holds.map(|hold| ActivePause {
         hold: PauseView::among(config, hold, now),
         scope: resume::scope(hold, visitor, config),
         act: None,
@@ -164,7 +164,7 @@ fn pauses(config: &Config, visitor: &Visitor, now: Timestamp) -> Vec<PauseInForc
     let schedules = config.schedules.values().filter_map(|schedule| {
         let hold = PauseView::of_schedule(schedule, now)?;
         let act = visitor.may(Permission::Schedule).then(|| schedules::act_link(schedule));
-        Some(PauseInForce { hold, scope: None, act })
+        Some(ActivePause { hold, scope: None, act })
     });
     holds.chain(schedules).collect()
 }

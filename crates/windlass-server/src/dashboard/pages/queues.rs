@@ -57,7 +57,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         }
         _ => said,
     });
-    let (sorting, now) = (Sorting::of(query, "/queues", &queue_row::COLUMNS), board.now());
+    let (sorting, now) = (Sorting::from_query(query, "/queues", &queue_row::COLUMNS), board.now());
     let sorted = (&sorting, |info: &QueueInfo, column: &str| queue_row::sort_value(info, column, now));
     let infos = pager::sortable(infos, |info| info.name.as_str(), query, ("/queues", "queue"), sorted);
     let page = QueuesPage {
@@ -152,7 +152,7 @@ pub(in crate::dashboard) struct Unknown {
 
 impl Unknown {
     /// None if the name is known.
-    pub(in crate::dashboard) async fn of(
+    pub(in crate::dashboard) async fn find(
         board: &Dashboard,
         visitor: &Visitor,
         named: ObjectName,
@@ -187,7 +187,7 @@ fn tenants_pauses(
     let holds = holds.take(limits::GROUPS_SHOWN);
     holds
         .map(|hold| TenantsPause {
-            hold: PauseView::of(hold, now),
+            hold: PauseView::new(hold, now),
             scope: resume::scope(hold, visitor, config),
         })
         .collect()
@@ -217,21 +217,21 @@ pub(in crate::dashboard) async fn queue_page(
         let page = store
             .list(caller, ListRequest { filter, order, cursor: None, limit: limits::GROUPS_SHOWN })
             .await;
-        page.map(|page| page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect::<Vec<_>>())
+        page.map(|page| page.jobs.iter().map(|snapshot| Row::new(snapshot, now)).collect::<Vec<_>>())
     };
     let part = Filter { queue: Some(info.name.clone()), ..Filter::default() };
     let link = format!("/queues/{}", segment(&name));
     let page = QueuePage {
         layout: context.layout("queues", format!("Queue {name}")),
         link: link.clone(),
-        unknown: Unknown::of(board, visitor, ObjectName::Queue(info.name.clone())).await?,
-        paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
+        unknown: Unknown::find(board, visitor, ObjectName::Queue(info.name.clone())).await?,
+        paused: info.paused.as_ref().map(|hold| PauseView::new(hold, now)),
         is_aggressive: info.paused.as_ref().is_some_and(|hold| hold.mode == PauseMode::Aggressive),
         resumed: info.resumed.as_ref().map(|end| (end.by.clone(), Moment::new(end.at, now))),
         can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
         tenants_pauses: tenants_pauses(&info.name, visitor, config, now),
         depths: depths(board, visitor, &info.depth, part, ("queue", &name)).await?,
-        history: HistoryView::of(board, visitor, HistorySubject::Queue(info.name.clone()), &link, query)
+        history: HistoryView::load(board, visitor, HistorySubject::Queue(info.name.clone()), &link, query)
             .await?,
         oldest: info.oldest.map(|oldest| span(now.since(oldest))),
         waited_half: time(sum.waited.percentile(0.5)),
@@ -241,7 +241,7 @@ pub(in crate::dashboard) async fn queue_page(
         next: jobs(JobState::Scheduled, Order::Claim).await?,
         running: jobs(JobState::Running, Order::Newest).await?,
         preview: of_limit(&limit_of(&info.name, caller.tenant.as_ref(), config), &hour),
-        settings: QueueSettingsView::of(&info.name, caller.tenant.as_ref(), config),
+        settings: QueueSettingsView::new(&info.name, caller.tenant.as_ref(), config),
         can_pause: visitor.may(Permission::Pause),
         can_configure: visitor.may(Permission::Configure),
         tenant: caller.tenant.as_ref().map(ToString::to_string),

@@ -102,7 +102,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
 /// How long jobs are kept, as text.
 fn kept(retention: Retention) -> Vec<(String, String)> {
     let states = JobState::FINAL.into_iter();
-    states.filter_map(|state| Some((state.as_str().replace('_', " "), span(retention.of(state)?)))).collect()
+    states.filter_map(|state| Some((state.as_str().replace('_', " "), span(retention.get(state)?)))).collect()
 }
 
 /// The known names.
@@ -120,7 +120,7 @@ impl NewSecret<'_> {
             PauseScope::Gate | PauseScope::Queue { .. } | PauseScope::Worker(_) => return None,
         };
         Some(ClosedView {
-            hold: PauseView::of(hold, now),
+            hold: PauseView::new(hold, now),
             scope: resume::scope(hold, visitor, self.config),
             unknown: self.unknown(job_type, tenant),
         })
@@ -153,7 +153,7 @@ impl NewSecret<'_> {
         let hold = self.config.pauses.get(&scope).filter(|hold| hold.is_active(now));
         match (query.get("done")?, hold) {
             ("closed" | "paused", Some(hold)) => {
-                let said = format!("Processing is paused for {}.", PauseView::of(hold, now).what);
+                let said = format!("Processing is paused for {}.", PauseView::new(hold, now).what);
                 let unknown = unknown.iter().map(|what| format!("There is no {what} yet."));
                 Some([said].into_iter().chain(unknown).collect::<Vec<_>>().join(" "))
             }

@@ -88,7 +88,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
         let settings = config.tenants.get(name).cloned().unwrap_or_default();
         let costs = costs.get(name).cloned().unwrap_or_default();
         TenantView {
-            paused: hold.map(|hold| PauseView::of(hold, now)),
+            paused: hold.map(|hold| PauseView::new(hold, now)),
             ..view(name, &stats, costs, &settings)
         }
     };

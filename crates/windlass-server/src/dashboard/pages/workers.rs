@@ -111,7 +111,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
     let mut by_worker: BTreeMap<WorkerId, Vec<Row>> = BTreeMap::new();
     for snapshot in &running {
         if let Some(lease) = &snapshot.job.lease {
-            by_worker.entry(lease.worker).or_default().push(Row::of(snapshot, now));
+            by_worker.entry(lease.worker).or_default().push(Row::new(snapshot, now));
         }
     }
     let busy = store.busy(caller, limits::RUNNING_COUNTED).await?;
@@ -123,7 +123,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
     }
     let place = |worker: &WorkerView| (worker.is_built_in, worker.is_lost);
     workers.sort_by(|a, b| (place(a), &a.name, &a.id).cmp(&(place(b), &b.name, &b.id)));
-    let sorting = Sorting::of(query, "/workers", &ORDERS.map(|(key, _)| key));
+    let sorting = Sorting::from_query(query, "/workers", &ORDERS.map(|(key, _)| key));
     sorting.sort(&mut workers, WorkerView::number);
     let orders = ORDERS.iter().map(|(key, name)| {
         let column = sorting.column(key);
@@ -213,7 +213,7 @@ fn view(
         seen: Moment::new(worker.seen_at, now),
         is_lost: worker.is_lost || worker.is_silent(now),
         is_built_in: is_built_in(worker),
-        paused: config.worker_pause(worker.id, now).map(|hold| PauseView::of(hold, now)),
+        paused: config.worker_pause(worker.id, now).map(|hold| PauseView::new(hold, now)),
         can_pause: is_theirs && visitor.may(Permission::Pause),
         numbers: WorkerNumbers { running, registered: worker.registered_at, seen: worker.seen_at },
         id,

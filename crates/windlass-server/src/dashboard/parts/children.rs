@@ -33,7 +33,7 @@ pub(in crate::dashboard) struct Children {
 }
 
 /// The children of a job.
-pub(in crate::dashboard) async fn of(
+pub(in crate::dashboard) async fn load(
     board: &Dashboard,
     visitor: &Visitor,
     job: &JobRecord,
@@ -47,7 +47,7 @@ pub(in crate::dashboard) async fn of(
     let request = ListRequest { filter, order: Order::Oldest, cursor: None, limit: limits::CHILDREN_SHOWN };
     let page = board.store().list(&visitor.caller, request).await?;
     children.has_more = page.next.is_some();
-    children.rows = page.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect();
+    children.rows = page.jobs.iter().map(|snapshot| Row::new(snapshot, now)).collect();
     children.jobs = page.jobs.into_iter().map(|snapshot| snapshot.job).collect();
     let groups = board.store().child_groups(&visitor.caller, job.id).await?.unwrap_or_default();
     children.groups = groups.iter().map(|group| view(&group.group)).collect();

@@ -52,14 +52,14 @@ pub(in crate::dashboard) struct Comparison {
 
 impl HistoryView {
     /// The charts of one part, in the range that the page's address names.
-    pub(in crate::dashboard) async fn of(
+    pub(in crate::dashboard) async fn load(
         board: &Dashboard,
         visitor: &Visitor,
         part: HistorySubject,
         path: &str,
         query: &Fields,
     ) -> Result<HistoryView, PageError> {
-        let shown = ShownRange::of(query)?;
+        let shown = ShownRange::from_query(query)?;
         let wanted = HistoryRequest { part, range: shown.range, until: shown.until };
         let mut history = board.store().history(&visitor.caller, wanted.clone()).await?;
         if let Compare::Earlier(seconds) = shown.compare {
@@ -71,7 +71,7 @@ impl HistoryView {
             let before = board.store().history(&visitor.caller, before).await?;
             history.previous = is_kept.then_some(before.total);
         }
-        Ok(HistoryView::draw(&history, Ranges::of(&history, &shown, path, board.now()), board.now()))
+        Ok(HistoryView::draw(&history, Ranges::new(&history, &shown, path, board.now()), board.now()))
     }
 
     fn draw(history: &History, ranges: Ranges, now: Timestamp) -> HistoryView {
@@ -84,7 +84,7 @@ impl HistoryView {
             waited: charts::latencies((history, now), "waited", |point| &point.counts.waited),
             ran: charts::latencies((history, now), "ran", |point| &point.counts.ran),
             utilisation: charts::utilisation(history, now),
-            heat: HeatMap::of(history, now),
+            heat: HeatMap::new(history, now),
             compared: history.previous.as_ref().map_or(Vec::new(), |before| compare(&history.total, before)),
             failure_share: format!("{share:.1}%"),
             ranges,

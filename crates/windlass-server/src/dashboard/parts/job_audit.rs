@@ -34,6 +34,6 @@ pub(in crate::dashboard) async fn of_job(
         ""
     };
     let records = records.split_off(records.len().saturating_sub(limits::RECORDS_PER_PAGE));
-    let row = |record| RecordRow::of(record, board.now()).naming(config);
+    let row = |record| RecordRow::new(record, board.now()).naming(config);
     Ok(JobAudit { rows: records.iter().map(row).collect(), remark })
 }

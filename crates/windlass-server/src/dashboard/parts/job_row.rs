@@ -28,7 +28,7 @@ pub(in crate::dashboard) struct Row {
 }
 
 impl Row {
-    pub(in crate::dashboard) fn of(snapshot: &Snapshot, now: Timestamp) -> Row {
+    pub(in crate::dashboard) fn new(snapshot: &Snapshot, now: Timestamp) -> Row {
         let why = snapshot.why.as_ref().map(|why| line(&with_moments(&why.message, now), 160));
         Row { note: note(&snapshot.job).or(why), ..Row::of_job(&snapshot.job, now) }
     }

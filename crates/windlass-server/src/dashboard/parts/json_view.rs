@@ -26,7 +26,7 @@ pub(in crate::dashboard) struct FormattedJson {
 
 impl FormattedJson {
     /// Formats up to `bytes_max` bytes, which may take three times as many on the page.
-    pub(in crate::dashboard) fn of(bytes: &[u8], content_type: &str, bytes_max: usize) -> FormattedJson {
+    pub(in crate::dashboard) fn new(bytes: &[u8], content_type: &str, bytes_max: usize) -> FormattedJson {
         let is_part = bytes.len() > bytes_max;
         let part = &bytes[..bytes.len().min(bytes_max)];
         let is_json = content_type.contains("json");
@@ -191,11 +191,11 @@ mod tests {
     #[test]
     fn what_is_set_out_stays_within_its_room() {
         let nested = format!("{}{}", "[1,".repeat(1_000), "\"<&>\",".repeat(1_000));
-        let shown = FormattedJson::of(nested.as_bytes(), "application/json", 4_096);
+        let shown = FormattedJson::new(nested.as_bytes(), "application/json", 4_096);
         let taken: usize = shown.pieces.iter().map(|piece| piece.text.len() + MARKUP).sum();
         assert!(shown.is_cut && taken <= 4_096 * 3 + MARKUP, "{taken}");
         assert!(shown.cost <= 4_096 * 3);
-        let wide = FormattedJson::of("<".repeat(1_000).as_bytes(), "text/plain", 1_000);
+        let wide = FormattedJson::new("<".repeat(1_000).as_bytes(), "text/plain", 1_000);
         assert_eq!((wide.is_cut, wide.pieces[0].text.len()), (true, 600));
         assert_eq!(beginning("äöü", 3), "ä");
     }
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_shown_as_digits() {
-        let shown = FormattedJson::of(&[0, 255, b'a'], "application/octet-stream", 100);
+        let shown = FormattedJson::new(&[0, 255, b'a'], "application/octet-stream", 100);
         assert!(shown.pieces[0].text.starts_with("000000  00 ff 61"));
-        let cut = FormattedJson::of("\"ää\"".as_bytes(), "application/json", 2);
+        let cut = FormattedJson::new("\"ää\"".as_bytes(), "application/json", 2);
         assert!(cut.is_cut && cut.pieces[0].text == "\"");
     }
 }

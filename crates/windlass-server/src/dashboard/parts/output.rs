@@ -18,7 +18,7 @@ pub(in crate::dashboard) struct Output {
 }
 
 /// The end of a job's output, if it has any and the visitor may read it.
-pub(in crate::dashboard) async fn of(
+pub(in crate::dashboard) async fn load(
     board: &Dashboard,
     visitor: &Visitor,
     snapshot: &Snapshot,

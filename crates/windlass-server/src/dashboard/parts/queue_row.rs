@@ -59,7 +59,7 @@ pub(in crate::dashboard) fn lines(
     open: &OpenFailures,
     now: Timestamp,
 ) -> Vec<QueueRow> {
-    let ready = |info: &QueueInfo| of(info, &[JobState::Scheduled]);
+    let ready = |info: &QueueInfo| count(info, &[JobState::Scheduled]);
     let fullest = infos.iter().map(ready).max().unwrap_or(0).max(BAR_FULL_MIN);
     let line = |info: &QueueInfo| {
         let hour = chart::hour(&info.minutes, now);
@@ -67,7 +67,7 @@ pub(in crate::dashboard) fn lines(
         let recent = chart::total(hour.iter().rev().skip(1).take(5));
         let waited = info.oldest.map(|oldest| now.since(oldest));
         let (held, failed) =
-            (of(info, &[JobState::Suspended, JobState::Created]), sum.failed + sum.dead_letter);
+            (count(info, &[JobState::Suspended, JobState::Created]), sum.failed + sum.dead_letter);
         let link = format!("/queues/{}", segment(info.name.as_str()));
         QueueRow {
             name: info.name.to_string(),
@@ -76,18 +76,18 @@ pub(in crate::dashboard) fn lines(
             link,
             ready: compact(ready(info)),
             share: format!("{:.1}", real(ready(info)) * 100.0 / real(fullest)),
-            later: compact(of(info, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
+            later: compact(count(info, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
             held: (held > 0).then(|| compact(held)),
-            running: compact(of(info, &[JobState::Running])),
-            retrying: compact(of(info, &[JobState::Retrying])),
+            running: compact(count(info, &[JobState::Running])),
+            retrying: compact(count(info, &[JobState::Retrying])),
             failed: compact(failed),
             is_failing: failed > 0 && open.in_queue(&info.name),
-            dead: compact(of(info, &[JobState::DeadLetter])),
+            dead: compact(count(info, &[JobState::DeadLetter])),
             oldest: waited.map(span),
             is_late: waited.is_some_and(|waited| waited > LATE),
             spark: chart::spark(&hour),
             rate: format!("{:.0}", real(chart::ended(&recent)) / 5.0),
-            paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
+            paused: info.paused.as_ref().map(|hold| PauseView::new(hold, now)),
             can_resume: info.paused.as_ref().is_some_and(|hold| resume::is_theirs(hold, visitor)),
         }
     };
@@ -102,21 +102,21 @@ pub(in crate::dashboard) const COLUMNS: [&str; 8] =
 pub(in crate::dashboard) fn sort_value(info: &QueueInfo, column: &str, now: Timestamp) -> f64 {
     let hour = chart::hour(&info.minutes, now);
     match column {
-        "ready" => real(of(info, &[JobState::Scheduled])),
+        "ready" => real(count(info, &[JobState::Scheduled])),
         "oldest" => info.oldest.map_or(-1.0, |oldest| now.since(oldest).as_secs_f64()),
-        "running" => real(of(info, &[JobState::Running])),
-        "retrying" => real(of(info, &[JobState::Retrying])),
-        "later" => real(of(info, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
+        "running" => real(count(info, &[JobState::Running])),
+        "retrying" => real(count(info, &[JobState::Retrying])),
+        "later" => real(count(info, &[JobState::Delayed, JobState::Pending, JobState::Waiting])),
         "failed" => {
             let sum = chart::total(&hour);
             real(sum.failed + sum.dead_letter)
         }
-        "dead" => real(of(info, &[JobState::DeadLetter])),
+        "dead" => real(count(info, &[JobState::DeadLetter])),
         _ => real(chart::ended(&chart::total(hour.iter().rev().skip(1).take(5)))),
     }
 }
 
 /// The number of a queue's jobs in these states.
-fn of(info: &QueueInfo, states: &[JobState]) -> u64 {
+fn count(info: &QueueInfo, states: &[JobState]) -> u64 {
     states.iter().filter_map(|state| info.depth.get(state)).sum()
 }

@@ -23,7 +23,7 @@ pub(in crate::dashboard) struct Sorting {
 impl Sorting {
     /// The order that an address names: `sort=KEY` for the largest first, `sort=KEY.up` for the smallest. `name` is sorted by
     /// name, which is also the order without one.
-    pub(in crate::dashboard) fn of(query: &Fields, path: &str, keys: &[&'static str]) -> Sorting {
+    pub(in crate::dashboard) fn from_query(query: &Fields, path: &str, keys: &[&'static str]) -> Sorting {
         let wanted = query.get("sort").unwrap_or_default();
         let (key, is_up) = wanted.strip_suffix(".up").map_or((wanted, false), |key| (key, true));
         let by = keys.iter().position(|known| *known == key).map(|place| (place, is_up));
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn sorting(query: &str) -> Sorting {
-        Sorting::of(&Fields::parse(query.as_bytes()), "/types", &["open", "p95"])
+        Sorting::from_query(&Fields::parse(query.as_bytes()), "/types", &["open", "p95"])
     }
 
     #[test]

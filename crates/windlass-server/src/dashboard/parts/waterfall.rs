@@ -68,7 +68,7 @@ pub(in crate::dashboard) fn step_label(key: &str) -> String {
 
 impl Waterfall {
     /// `None` if there are neither steps nor children: the attempts are drawn already.
-    pub(in crate::dashboard) fn of(parts: &Parts<'_>, now: Timestamp) -> Option<Waterfall> {
+    pub(in crate::dashboard) fn new(parts: &Parts<'_>, now: Timestamp) -> Option<Waterfall> {
         if parts.steps.is_empty() && parts.children.is_empty() {
             return None;
         }

@@ -39,7 +39,7 @@ impl FromRequestParts<Dashboard> for PageContext {
 impl PageContext {
     /// The layout of a page in this section, with the flash message of the last action.
     pub(in crate::dashboard) fn layout(&self, section: &'static str, title: impl Into<String>) -> Layout {
-        Layout::of(&self.board, &self.visitor, &self.config, section, title).with_flash(&self.query)
+        Layout::new(&self.board, &self.visitor, &self.config, section, title).with_flash(&self.query)
     }
 }
 

@@ -8,12 +8,12 @@ use crate::dashboard::requests::form::{Fields, address};
 
 /// The fields of the message and of its signature.
 const DONE: &str = "done";
-const SEAL: &str = "seal";
+const SIGNATURE: &str = "signature";
 
-fn of(token: &str, fields: &Fields) -> String {
+fn sign(token: &str, fields: &Fields) -> String {
     let mut hasher = Sha256::new();
-    let sealed = fields.pairs().filter(|(name, _)| *name != SEAL);
-    for text in [token].into_iter().chain(sealed.flat_map(|(name, value)| [name, value])) {
+    let signed = fields.pairs().filter(|(name, _)| *name != SIGNATURE);
+    for text in [token].into_iter().chain(signed.flat_map(|(name, value)| [name, value])) {
         // With its length, so that different lists of texts have different hashes.
         hasher.update(text.len().to_le_bytes());
         hasher.update(text);
@@ -23,8 +23,8 @@ fn of(token: &str, fields: &Fields) -> String {
 
 /// Whether the message of these fields was signed with this token.
 pub(in crate::dashboard) fn holds(token: &str, fields: &Fields) -> bool {
-    let seal = fields.get(SEAL).unwrap_or_default();
-    !token.is_empty() && seal.as_bytes().ct_eq(of(token, fields).as_bytes()).into()
+    let signature = fields.get(SIGNATURE).unwrap_or_default();
+    !token.is_empty() && signature.as_bytes().ct_eq(sign(token, fields).as_bytes()).into()
 }
 
 /// The URL with a signature; None if it has no message.
@@ -32,9 +32,9 @@ pub(in crate::dashboard) fn put(token: &str, location: &str) -> Option<String> {
     let (path, query) = location.split_once('?')?;
     let fields = Fields::parse(query.as_bytes());
     fields.get(DONE)?;
-    let seal = of(token, &fields);
+    let signature = sign(token, &fields);
     let pairs = fields.pairs().map(|(name, value)| (name, value.to_owned()));
-    Some(address(path, pairs.chain([(SEAL, seal)])))
+    Some(address(path, pairs.chain([(SIGNATURE, signature)])))
 }
 
 #[cfg(test)]
@@ -42,12 +42,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seal_holds_for_its_address_and_session_alone() {
-        let sealed = put("token", "/dead?done=redriven&n=3").unwrap();
+    fn a_signature_holds_for_its_address_and_session_alone() {
+        let signed = put("token", "/dead?done=redriven&n=3").unwrap();
         let read = |address: &str| Fields::parse(address.split_once('?').unwrap().1.as_bytes());
-        assert!(holds("token", &read(&sealed)));
-        assert!(!holds("another", &read(&sealed)));
-        assert!(!holds("token", &read(&sealed.replace("n=3", "n=30000"))));
+        assert!(holds("token", &read(&signed)));
+        assert!(!holds("another", &read(&signed)));
+        assert!(!holds("token", &read(&signed.replace("n=3", "n=30000"))));
         assert!(!holds("token", &read("/dead?done=redriven&n=3")));
         assert!(
             !holds("", &read(&put("", "/dead?done=redriven").unwrap())),

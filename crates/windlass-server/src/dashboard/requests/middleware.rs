@@ -75,14 +75,14 @@ pub(in crate::dashboard) async fn guard(
             }
             request.extensions_mut().insert(visitor.clone());
             let is_action = *request.method() == Method::POST && !is_open(request.uri().path());
-            let (source, is_safe) = (ReadSource::of(&visitor.caller), request.method().is_safe());
+            let (source, is_safe) = (ReadSource::from_caller(&visitor.caller), request.method().is_safe());
             let room = board.0.app.bodies().reserve_for(Some(&source));
             let zone = visitor.preferences.zone.clone();
-            let known = partial::PartDigests::of(request.headers()).filter(|_| is_safe);
+            let known = partial::PartDigests::from_headers(request.headers()).filter(|_| is_safe);
             let response = in_zone(zone, source.scope(next.run(request))).await;
             let mut response = partial::changed(response, known).await;
             if is_action {
-                seal_what_was_done(response.headers_mut(), &visitor);
+                sign_flash_message(response.headers_mut(), &visitor);
             }
             held(finish(response, &visitor, back.as_deref()), &room, is_safe)
         }
@@ -98,11 +98,11 @@ pub(in crate::dashboard) async fn guard(
 }
 
 /// Signs the flash message in an action's redirect.
-fn seal_what_was_done(headers: &mut HeaderMap, visitor: &Visitor) {
+fn sign_flash_message(headers: &mut HeaderMap, visitor: &Visitor) {
     let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
-    let sealed = location.and_then(|location| flash::put(&visitor.form_token, location));
-    if let Some(sealed) = sealed.and_then(|sealed| HeaderValue::from_str(&sealed).ok()) {
-        headers.insert(header::LOCATION, sealed);
+    let signed = location.and_then(|location| flash::put(&visitor.form_token, location));
+    if let Some(signed) = signed.and_then(|signed| HeaderValue::from_str(&signed).ok()) {
+        headers.insert(header::LOCATION, signed);
     }
 }
 
@@ -198,7 +198,7 @@ pub(in crate::dashboard) async fn identify(
     headers: &HeaderMap,
 ) -> Result<Option<Visitor>, StoreError> {
     let theme = theme(headers);
-    let preferences = Preferences::of(headers);
+    let preferences = Preferences::from_headers(headers);
     let seen = board.0.live.seen(board.store());
     let origin = origin(board, headers);
     if !board.store().has_keys().await? {

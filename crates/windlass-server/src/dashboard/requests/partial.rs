@@ -22,7 +22,7 @@ pub(in crate::dashboard) struct PartDigests(String);
 
 impl PartDigests {
     /// None unless the request is a refresh by the script.
-    pub(in crate::dashboard) fn of(headers: &HeaderMap) -> Option<PartDigests> {
+    pub(in crate::dashboard) fn from_headers(headers: &HeaderMap) -> Option<PartDigests> {
         let text = headers.get(&PARTS)?.to_str().ok()?;
         Some(PartDigests(text.get(..limits::PARTS_BYTES_MAX).unwrap_or(text).to_owned()))
     }

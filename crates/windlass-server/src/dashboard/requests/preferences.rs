@@ -34,7 +34,7 @@ pub(in crate::dashboard) struct Preferences {
 
 impl Preferences {
     /// Reads the cookies of a request. What cannot be read counts as not chosen.
-    pub(in crate::dashboard) fn of(headers: &HeaderMap) -> Preferences {
+    pub(in crate::dashboard) fn from_headers(headers: &HeaderMap) -> Preferences {
         let columns = read_cookie(headers, COLUMNS).map(|text| first(text, "c")).unwrap_or_default();
         let zone = read_cookie(headers, ZONE).map(|text| first(&format!("z={text}"), "z"));
         Preferences {
@@ -110,7 +110,7 @@ mod tests {
     fn asked(cookies: &str) -> Preferences {
         let mut headers = HeaderMap::new();
         headers.insert(header::COOKIE, HeaderValue::from_str(cookies).unwrap());
-        Preferences::of(&headers)
+        Preferences::from_headers(&headers)
     }
 
     /// What a browser sends back of a header.

@@ -5,7 +5,7 @@ use windlass::store::caller::{Caller, Permission};
 
 use super::api::CallError;
 use super::arguments::{Arguments, Field, Kind, schema, shown};
-use super::{RpcError, Session, act, read, shown as view};
+use super::{RpcError, Session, actions, read, shown as view};
 
 const TEXT: Kind = Kind::Text;
 const FLAG: Kind = Kind::Flag;
@@ -183,15 +183,15 @@ async fn run(session: &Session<'_>, name: &str, arguments: &Arguments) -> Result
         "list_schedules" => read::schedules(session, arguments).await,
         "audit" => read::audit(session, arguments).await,
         "search_docs" => Ok(read::documents(session, arguments)),
-        "submit_job" => act::submit(session, arguments).await,
-        "signal_job" => act::signal(session, arguments).await,
-        "redrive_jobs" => act::on_jobs(session, "redrive", arguments).await,
-        "cancel_jobs" => act::on_jobs(session, "cancel", arguments).await,
-        "suspend_jobs" => act::on_jobs(session, "suspend", arguments).await,
-        "resume_jobs" => act::on_jobs(session, "resume", arguments).await,
-        "pause_queue" => act::on_queue(session, "pause", arguments).await,
-        "resume_queue" => act::on_queue(session, "resume", arguments).await,
-        "trigger_schedule" => act::trigger(session, arguments).await,
+        "submit_job" => actions::submit(session, arguments).await,
+        "signal_job" => actions::signal(session, arguments).await,
+        "redrive_jobs" => actions::on_jobs(session, "redrive", arguments).await,
+        "cancel_jobs" => actions::on_jobs(session, "cancel", arguments).await,
+        "suspend_jobs" => actions::on_jobs(session, "suspend", arguments).await,
+        "resume_jobs" => actions::on_jobs(session, "resume", arguments).await,
+        "pause_queue" => actions::on_queue(session, "pause", arguments).await,
+        "resume_queue" => actions::on_queue(session, "resume", arguments).await,
+        "trigger_schedule" => actions::trigger(session, arguments).await,
         _ => Err(CallError::new("not_found", "no such tool")),
     }
 }

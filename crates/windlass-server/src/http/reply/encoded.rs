@@ -22,7 +22,7 @@ struct EventCache {
 
 impl EncodedEvents {
     /// The encoded record.
-    pub(crate) fn of(&self, record: &Arc<Record>) -> Bytes {
+    pub(crate) fn get(&self, record: &Arc<Record>) -> Bytes {
         // The record was read from the store for a single stream.
         if Arc::strong_count(record) == 1 {
             return encode(record);
@@ -94,12 +94,12 @@ mod tests {
         let encoded = EncodedEvents::default();
         let first = record(1);
         let shared = first.clone();
-        assert_eq!(encoded.of(&first).as_ptr(), encoded.of(&shared).as_ptr());
-        assert!(encoded.of(&first).starts_with(b"id: 1\nevent: "));
+        assert_eq!(encoded.get(&first).as_ptr(), encoded.get(&shared).as_ptr());
+        assert!(encoded.get(&first).starts_with(b"id: 1\nevent: "));
         // Events that are not stored all have the number 0 and must still be distinguished.
         let (one, other) = (record(0), record(0));
         let (_shared, _too) = (one.clone(), other.clone());
-        assert_ne!(encoded.of(&one).as_ptr(), encoded.of(&other).as_ptr());
+        assert_ne!(encoded.get(&one).as_ptr(), encoded.get(&other).as_ptr());
     }
 
     #[test]
@@ -107,13 +107,13 @@ mod tests {
         let encoded = EncodedEvents::default();
         let first = record(1);
         let _shared = first.clone();
-        let before = encoded.of(&first);
+        let before = encoded.get(&first);
         let others: Vec<Arc<Record>> = (0..limits::EVENTS_ENCODED_MAX as u64).map(record).collect();
         for other in &others {
             let _shared = other.clone();
-            encoded.of(other);
+            encoded.get(other);
         }
-        assert_ne!(encoded.of(&first).as_ptr(), before.as_ptr());
+        assert_ne!(encoded.get(&first).as_ptr(), before.as_ptr());
         assert_eq!(encoded.kept(|kept| kept.events.len()), limits::EVENTS_ENCODED_MAX);
     }
 }

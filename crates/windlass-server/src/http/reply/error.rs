@@ -8,8 +8,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 use windlass::error::{
-    ActError, AlertError, Forbidden, Invalid, InvalidTransition, ScheduleError, StoreError, SubmitError,
-    TooDeep, WorkError,
+    ActionError, AlertError, FieldError, Forbidden, InvalidTransition, ScheduleError, StoreError,
+    SubmitError, TooDeep, WorkError,
 };
 use windlass::limits::OVERLOADED_RETRY_AFTER;
 use windlass_api::error::{ErrorBody, ErrorFields};
@@ -171,8 +171,8 @@ fn unique_key_taken(key: &str, holder: &str) -> ApiError {
     ApiError::conflict("unique_key_taken", message).with("job_id", holder).with("key", key)
 }
 
-impl From<Invalid> for ApiError {
-    fn from(invalid: Invalid) -> ApiError {
+impl From<FieldError> for ApiError {
+    fn from(invalid: FieldError) -> ApiError {
         let problem = ApiError::invalid(invalid.field, invalid.problem.to_string());
         explained(problem, invalid.problem)
     }
@@ -270,43 +270,43 @@ impl From<TooDeep> for ApiError {
     }
 }
 
-impl From<ActError> for ApiError {
-    fn from(error: ActError) -> ApiError {
+impl From<ActionError> for ApiError {
+    fn from(error: ActionError) -> ApiError {
         let message = error.to_string();
         match error {
-            ActError::NotFound(_) | ActError::NoSuchWorker(_) | ActError::NoSuchKey(_) => {
+            ActionError::NotFound(_) | ActionError::NoSuchWorker(_) | ActionError::NoSuchKey(_) => {
                 ApiError::not_found(message)
             }
-            ActError::Refused(refused) => refused.into(),
-            ActError::AlreadySuspended(_) => ApiError::conflict("already_suspended", message)
+            ActionError::Refused(refused) => refused.into(),
+            ActionError::AlreadySuspended(_) => ApiError::conflict("already_suspended", message)
                 .with("state", "suspended")
                 .with("action", "suspend"),
-            ActError::SuspensionRequested(_) => ApiError::conflict("already_suspended", message)
+            ActionError::SuspensionRequested(_) => ApiError::conflict("already_suspended", message)
                 .with("state", "running")
                 .with("action", "suspend"),
-            ActError::NotSuspended(_) => {
+            ActionError::NotSuspended(_) => {
                 ApiError::conflict("not_suspended", message).with("action", "resume")
             }
-            ActError::AlreadyPaused(what) => ApiError::already_paused(what),
-            ActError::NotPaused(what) => ApiError::not_paused(what),
-            ActError::Needed { state, by, .. } => ApiError::conflict("job_needed", message)
+            ActionError::AlreadyPaused(what) => ApiError::already_paused(what),
+            ActionError::NotPaused(what) => ApiError::not_paused(what),
+            ActionError::Needed { state, by, .. } => ApiError::conflict("job_needed", message)
                 .with("state", state.as_str())
                 .with("action", "delete")
                 .with("job_id", by.job().to_string())
                 .with("role", by.as_str()),
-            ActError::AlreadyRedriven { successor, .. } => {
+            ActionError::AlreadyRedriven { successor, .. } => {
                 ApiError::conflict("already_redriven", message).with("job_id", successor.to_string())
             }
-            ActError::Changed { version, .. } => {
+            ActionError::Changed { version, .. } => {
                 ApiError::new(StatusCode::PRECONDITION_FAILED, "precondition_failed", message)
                     .with("version", version.to_string())
             }
-            ActError::LastAdminKey(_) => ApiError::conflict("last_admin_key", message),
-            ActError::Invalid(invalid) => invalid.into(),
-            ActError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
-            ActError::TooDeep(full) => full.into(),
-            ActError::Forbidden(denied) => denied.into(),
-            ActError::Store(error) => error.into(),
+            ActionError::LastAdminKey(_) => ApiError::conflict("last_admin_key", message),
+            ActionError::Invalid(invalid) => invalid.into(),
+            ActionError::UniqueKeyTaken { key, holder } => unique_key_taken(&key, &holder.to_string()),
+            ActionError::TooDeep(full) => full.into(),
+            ActionError::Forbidden(denied) => denied.into(),
+            ActionError::Store(error) => error.into(),
             other => ApiError::internal(&other),
         }
     }

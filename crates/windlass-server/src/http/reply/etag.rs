@@ -37,7 +37,7 @@ impl EntityTag {
     }
 
     /// The tag of a response with this job.
-    pub(crate) fn of(job: &Job) -> EntityTag {
+    pub(crate) fn for_job(job: &Job) -> EntityTag {
         // The shown data that the version does not cover.
         let payload = (&job.payload, &job.payload_base64, &job.content_type);
         EntityTag::new(job.version.0, &(&job.why, &job.lease, &job.progress, payload, job.redacted))

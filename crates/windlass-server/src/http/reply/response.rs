@@ -9,6 +9,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::http::aside::aside;
 use crate::http::schema::{Reply, Shape};
 use crate::limits;
 
@@ -46,7 +47,7 @@ pub(crate) async fn encoded<T: Serialize>(about: usize, make: impl FnOnce() -> T
     if about <= limits::BODY_BYTES_ASIDE {
         return encode();
     }
-    tokio::task::spawn_blocking(encode).await.expect("encoding JSON does not panic")
+    aside(encode).await
 }
 
 impl<T> IntoResponse for Large<T> {

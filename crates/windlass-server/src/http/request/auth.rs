@@ -50,7 +50,7 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     /// The credentials in a request's headers. `job` is the job that the request reads, if a token may be used for it.
-    pub(crate) fn of(headers: &HeaderMap, job: Option<JobId>) -> Credentials {
+    pub(crate) fn from_headers(headers: &HeaderMap, job: Option<JobId>) -> Credentials {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let secret = bearer.and_then(|text| {
             let (scheme, secret) = text.split_once(' ')?;

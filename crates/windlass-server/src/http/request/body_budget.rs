@@ -122,7 +122,7 @@ mod tests {
 
     fn reserve_for(memory: &BodyBudget, name: &str, tenant: Option<&str>) -> BodyReservation {
         let tenant = tenant.map(|tenant| Tenant::new(tenant).unwrap());
-        memory.reserve_for(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, tenant))))
+        memory.reserve_for(Some(&ReadSource::from_caller(&Caller::new(name, Role::Viewer, tenant))))
     }
 
     #[test]

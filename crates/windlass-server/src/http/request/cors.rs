@@ -32,7 +32,7 @@ pub(crate) async fn cors(State(app): State<App>, mut request: Request, next: Nex
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from(limits::CORS_MAX_AGE_SECS));
         return response;
     }
-    if *request.method() != Method::GET || !Credentials::of(request.headers(), None).has_token() {
+    if *request.method() != Method::GET || !Credentials::from_headers(request.headers(), None).has_token() {
         return next.run(request).await;
     }
     request.extensions_mut().insert(FromAllowedSite);

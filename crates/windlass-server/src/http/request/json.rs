@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use windlass::clock::{Deadline, Stopwatch};
 
 use crate::http::app::App;
+use crate::http::aside::aside;
 use crate::http::reply::error::ApiError;
 use crate::http::request::body_budget::BodyReservation;
 use crate::http::request::drain_body::is_slow;
@@ -40,8 +41,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
         if bytes.len() <= limits::BODY_BYTES_ASIDE {
             return decode(&bytes).map(Body);
         }
-        let decoding = tokio::task::spawn_blocking(move || decode(&bytes)).await;
-        decoding.expect("parsing JSON does not panic").map(Body)
+        aside(move || decode(&bytes)).await.map(Body)
     }
 }
 

@@ -64,7 +64,8 @@ pub(crate) async fn guard(State(gate): State<RouteGuard>, mut request: Request, 
             Err(problem) => problem.into_response(),
             Ok(pass) => {
                 // The body's memory is released when the request is finished, the response's when it is sent.
-                let source = request.extensions().get::<CurrentCaller>().map(|who| ReadSource::of(&who.0));
+                let source =
+                    request.extensions().get::<CurrentCaller>().map(|who| ReadSource::from_caller(&who.0));
                 let room = gate.app.bodies().reserve_for(source.as_ref());
                 request.extensions_mut().insert(room.clone());
                 let is_safe = request.method().is_safe();
@@ -254,7 +255,7 @@ async fn authenticate(gate: &RouteGuard, request: &mut Request) -> Result<Option
         return Ok(None);
     }
     let job = if gate.takes_tokens { job_of(request.uri().path()) } else { None };
-    let (pass, trace) = (Credentials::of(request.headers(), job), trace_of(request.headers()));
+    let (pass, trace) = (Credentials::from_headers(request.headers(), job), trace_of(request.headers()));
     let peer = request.extensions().get::<Peer>().cloned();
     if pass.has_secret() {
         gate.app.check_guesses(peer.as_ref()).map_err(|retry_after| {

@@ -41,7 +41,7 @@ impl PageQuery {
     }
 
     /// The page of `all`, which is sorted by `name`.
-    pub(crate) fn of<T>(
+    pub(crate) fn take<T>(
         &self,
         all: impl IntoIterator<Item = T>,
         name: impl Fn(&T) -> String,
@@ -63,7 +63,7 @@ impl PageQuery {
         size: impl Fn(&T) -> usize,
         bytes_max: usize,
     ) -> Result<Page<T>, ApiError> {
-        let (mut page, next) = self.of(all, &name)?;
+        let (mut page, next) = self.take(all, &name)?;
         let mut bytes = 0;
         let fits = page.iter().take_while(|one| {
             bytes += size(one);
@@ -85,7 +85,7 @@ mod tests {
 
     fn page(limit: Option<usize>, cursor: Option<&str>) -> Page<&'static str> {
         let query = PageQuery { limit, cursor: cursor.map(str::to_owned) };
-        query.of(["a", "b", "c"], |name| (*name).to_owned()).unwrap()
+        query.take(["a", "b", "c"], |name| (*name).to_owned()).unwrap()
     }
 
     #[test]

@@ -98,7 +98,7 @@ mod tests {
     use crate::http::request::body_budget::BodyBudget;
 
     fn reserve_for(memory: &BodyBudget, name: &str) -> BodyReservation {
-        memory.reserve_for(Some(&ReadSource::of(&Caller::new(name, Role::Viewer, None))))
+        memory.reserve_for(Some(&ReadSource::from_caller(&Caller::new(name, Role::Viewer, None))))
     }
 
     fn answer(bytes: usize) -> Response {

@@ -6,8 +6,8 @@ use windlass::internal::wire::alert::alert as encode;
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
 use windlass::store::{Alert, AlertRef, PauseOptions};
-use windlass_api::actions::{EmptyBody, ReasonBody};
-use windlass_api::alert::{ActedAlert, AlertBody, AlertPauseBody, AlertView, Alerts};
+use windlass_api::actions::{ActionResponse, EmptyBody, ReasonBody};
+use windlass_api::alert::{AlertBody, AlertPauseBody, AlertView, Alerts};
 use windlass_api::job::Job;
 use windlass_api::text::Text;
 
@@ -49,7 +49,7 @@ pub(crate) async fn list(
     // In the list's order, those about all tenants first: nothing in a name comes before `!`, which is plain in addresses.
     let name =
         |alert: &&Alert| format!("{}!{}", alert.tenant.as_ref().map_or("", Tenant::as_str), alert.name);
-    let (found, next_cursor) = query.of(&found, name)?;
+    let (found, next_cursor) = query.take(&found, name)?;
     let alerts = found.into_iter().map(|alert| encode(alert, app.now())).collect();
     Ok(JsonOk(Alerts { alerts, next_cursor }))
 }
@@ -69,9 +69,9 @@ pub(crate) async fn put(
     path: AlertPath,
     Query(query): Query<AlertQuery>,
     Body(body): Body<AlertBody>,
-) -> Result<JsonOk<ActedAlert>, ApiError> {
+) -> Result<JsonOk<ActionResponse<AlertView>>, ApiError> {
     let put = app.store().put_alert(&caller, which(path, &query), body.try_into()?).await?;
-    Ok(JsonOk(ActedAlert { alert: encode(&put.alert, app.now()), changed: put.is_changed }))
+    Ok(JsonOk(ActionResponse { object: encode(&put.alert, app.now()), changed: put.is_changed }))
 }
 
 /// `DELETE /alerts/{alert}`
@@ -90,7 +90,7 @@ pub(crate) async fn pause(
     path: AlertPath,
     Query(query): Query<AlertQuery>,
     Body(body): Body<AlertPauseBody>,
-) -> Result<JsonOk<ActedAlert>, ApiError> {
+) -> Result<JsonOk<ActionResponse<AlertView>>, ApiError> {
     let which = which(path, &query);
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let how = PauseOptions { reason: body.reason, expires };
@@ -98,7 +98,7 @@ pub(crate) async fn pause(
     if query.strict && !changed {
         return Err(ApiError::already_paused(format_args!("alert {}", which.name)));
     }
-    Ok(JsonOk(ActedAlert { alert: view(&app, &caller, which).await?, changed }))
+    Ok(JsonOk(ActionResponse { object: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /alerts/{alert}/resume`
@@ -107,13 +107,13 @@ pub(crate) async fn resume(
     path: AlertPath,
     Query(query): Query<AlertQuery>,
     Body(_reason): Body<ReasonBody>,
-) -> Result<JsonOk<ActedAlert>, ApiError> {
+) -> Result<JsonOk<ActionResponse<AlertView>>, ApiError> {
     let which = which(path, &query);
     let changed = app.store().resume_alert(&caller, which.clone()).await?;
     if query.strict && !changed {
         return Err(ApiError::not_paused(format_args!("alert {}", which.name)));
     }
-    Ok(JsonOk(ActedAlert { alert: view(&app, &caller, which).await?, changed }))
+    Ok(JsonOk(ActionResponse { object: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /alerts/{alert}/test`

@@ -56,7 +56,7 @@ struct EventFilter {
 }
 
 impl EventFilter {
-    async fn of(app: &App, query: StreamQuery) -> Result<EventFilter, ApiError> {
+    async fn from_query(app: &App, query: StreamQuery) -> Result<EventFilter, ApiError> {
         let names = query.event.as_deref().unwrap_or_default();
         let mut events = Vec::new();
         for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -91,11 +91,11 @@ pub(crate) async fn stream(
 ) -> Result<EventBody, ApiError> {
     let places = place_for(&app, &caller)?;
     let after = resumed_from(&headers)?.or(query.last_event_id);
-    let wanted = EventFilter::of(&app, query).await?;
+    let wanted = EventFilter::from_query(&app, query).await?;
     let feed = match after {
         Some(after) => {
             let feed = app.store().events(&caller, after);
-            feed.settle().await?;
+            feed.wait_for_earlier_commits().await?;
             feed
         }
         None => app.store().events_from_now(&caller).await?,
@@ -184,7 +184,7 @@ impl Reader {
         tokio::select! {
             record = self.feed.next() => {
                 let record = record.map_err(|_| "stopped")?;
-                Ok(self.wanted.matches(&record).then(|| self.app.encoded_events().of(&record)))
+                Ok(self.wanted.matches(&record).then(|| self.app.encoded_events().get(&record)))
             }
             _ = alive.tick() => Ok(Some(Bytes::from_static(b": alive\n\n"))),
             _ = checks.tick() => match self.pass.caller(&self.app).await {

@@ -5,7 +5,7 @@ use windlass::job::{JobType, Tenant};
 use windlass::store::caller::Caller;
 use windlass::store::{ObjectName, Pause, PauseTarget};
 use windlass_api::known::KnownView;
-use windlass_api::pause::{ActedGate, Gate, OfflineBody, OnlineBody};
+use windlass_api::pause::{Gate, GateResponse, OfflineBody, OnlineBody};
 use windlass_api::text::Text;
 
 use crate::http::app::App;
@@ -15,7 +15,6 @@ use crate::http::request::auth::Call;
 use crate::http::request::json::Body;
 use crate::http::request::query::Query;
 use crate::http::routes::jobs::StrictQuery;
-use crate::http::routes::known::known;
 
 async fn gate_view(app: &App, caller: &Caller) -> Result<Gate, ApiError> {
     Ok(encode_gate(&app.store().config(caller).await?, app.now()))
@@ -37,7 +36,7 @@ async fn known_target(
         PauseTarget::Queue(queue) => ObjectName::Queue(queue.clone()),
         PauseTarget::Gate | PauseTarget::Worker(_) => return Ok(None),
     };
-    known(app, caller, named).await.map(Some)
+    app.known(caller, named).await.map(Some)
 }
 
 fn target(tenant: Option<Text<Tenant>>, job_type: Option<Text<JobType>>) -> Result<PauseTarget, ApiError> {
@@ -54,7 +53,7 @@ pub(crate) async fn close(
     Call { app, caller }: Call,
     Query(query): Query<StrictQuery>,
     Body(body): Body<OfflineBody>,
-) -> Result<JsonOk<ActedGate>, ApiError> {
+) -> Result<JsonOk<GateResponse>, ApiError> {
     let target = target(body.tenant, body.r#type)?;
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let pause = Pause { reason: body.reason, expires, ..Pause::default() };
@@ -65,7 +64,7 @@ pub(crate) async fn close(
             .with("state", "offline")
             .with("action", "offline"));
     }
-    Ok(JsonOk(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
+    Ok(JsonOk(GateResponse { gate: gate_view(&app, &caller).await?, changed, known }))
 }
 
 /// `POST /gate/online`
@@ -73,7 +72,7 @@ pub(crate) async fn open(
     Call { app, caller }: Call,
     Query(query): Query<StrictQuery>,
     Body(body): Body<OnlineBody>,
-) -> Result<JsonOk<ActedGate>, ApiError> {
+) -> Result<JsonOk<GateResponse>, ApiError> {
     let target = target(body.tenant, body.r#type)?;
     let known = known_target(&app, &caller, &target).await?;
     let changed = app.store().resume(&caller, target, body.reason).await?;
@@ -82,5 +81,5 @@ pub(crate) async fn open(
             .with("state", "online")
             .with("action", "online"));
     }
-    Ok(JsonOk(ActedGate { gate: gate_view(&app, &caller).await?, changed, known }))
+    Ok(JsonOk(GateResponse { gate: gate_view(&app, &caller).await?, changed, known }))
 }

@@ -54,7 +54,7 @@ pub(crate) async fn submit(
     let receipt = receipt.expect("one submission has one receipt");
     let is_found = receipt.is_duplicate || receipt.is_debounced;
     let job = submit_response(&app, &caller, receipt).await?;
-    let tag = EntityTag::of(&job.job);
+    let tag = EntityTag::for_job(&job.job);
     Ok(WithEtag(if is_found { CreatedOrExisting::Found(job) } else { CreatedOrExisting::Made(job) }, tag))
 }
 
@@ -159,7 +159,7 @@ pub(crate) async fn get(
         Some(payload) => view.with_payload(payload),
         None => view,
     };
-    let tag = EntityTag::of(&view);
+    let tag = EntityTag::for_job(&view);
     Ok(Fresh::unless_held(view, tag, &held))
 }
 

@@ -19,7 +19,7 @@ pub(crate) async fn list(
     let keys = app.store().keys(&caller).await?;
     // In order of creation.
     let (keys, next_cursor) =
-        query.of(&keys, |key| format!("{:020}.{}", key.created_at.as_millis(), key.id))?;
+        query.take(&keys, |key| format!("{:020}.{}", key.created_at.as_millis(), key.id))?;
     Ok(JsonOk(Keys { keys: keys.into_iter().map(Into::into).collect(), next_cursor }))
 }
 

@@ -8,7 +8,7 @@ use windlass::store::caller::Caller;
 use windlass::store::{ObjectName, PauseTarget};
 use windlass_api::known::KnownView;
 use windlass_api::pause::PauseBody;
-use windlass_api::queue::{ActedQueue, Queue, Queues, ResumeBody};
+use windlass_api::queue::{Queue, QueueResponse, Queues, ResumeBody};
 use windlass_api::settings::QueueBody;
 
 use crate::http::app::App;
@@ -20,7 +20,6 @@ use crate::http::request::page::PageQuery;
 use crate::http::request::path::QueuePath;
 use crate::http::request::query::Query;
 use crate::http::routes::jobs::StrictQuery;
-use crate::http::routes::known::known;
 
 /// `GET /queues`
 pub(crate) async fn list(
@@ -31,7 +30,7 @@ pub(crate) async fn list(
     let after = query.after().map(QueueName::new).transpose();
     let after = after.map_err(|problem| ApiError::invalid("cursor", problem.to_string()))?;
     let infos = app.store().queues_after(&caller, after, limit + 1).await?;
-    let (infos, next_cursor) = query.of(infos, |info| info.name.to_string())?;
+    let (infos, next_cursor) = query.take(infos, |info| info.name.to_string())?;
     let now = app.now();
     let queues = infos.iter().map(|info| encode(info, KnownView::listed(), now)).collect();
     Ok(JsonOk(Queues { queues, next_cursor }))
@@ -47,7 +46,7 @@ pub(crate) async fn get(
     Call { app, caller }: Call,
     QueuePath(queue): QueuePath,
 ) -> Result<JsonOk<Queue>, ApiError> {
-    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
+    let known = app.known(&caller, ObjectName::Queue(queue.clone())).await?;
     view(&app, &caller, queue, known).await.map(JsonOk)
 }
 
@@ -56,11 +55,11 @@ pub(crate) async fn put(
     Call { app, caller }: Call,
     QueuePath(queue): QueuePath,
     Body(body): Body<QueueBody>,
-) -> Result<JsonOk<ActedQueue>, ApiError> {
+) -> Result<JsonOk<QueueResponse>, ApiError> {
     let patch = SettingsPatch::Queue(queue.clone(), body.into_patch()?);
-    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
+    let known = app.known(&caller, ObjectName::Queue(queue.clone())).await?;
     let changed = app.store().configure(&caller, patch).await?.is_changed;
-    Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
+    Ok(JsonOk(QueueResponse { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/pause`
@@ -69,14 +68,14 @@ pub(crate) async fn pause(
     QueuePath(queue): QueuePath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
-) -> Result<JsonOk<ActedQueue>, ApiError> {
+) -> Result<JsonOk<QueueResponse>, ApiError> {
     let pause = pause_request(body, app.now())?;
-    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
+    let known = app.known(&caller, ObjectName::Queue(queue.clone())).await?;
     let changed = app.store().pause(&caller, PauseTarget::Queue(queue.clone()), pause).await?;
     if query.strict && !changed {
         return Err(ApiError::already_paused(format_args!("queue {queue}")));
     }
-    Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
+    Ok(JsonOk(QueueResponse { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed: None }))
 }
 
 /// `POST /queues/{queue}/resume`
@@ -85,8 +84,8 @@ pub(crate) async fn resume(
     QueuePath(queue): QueuePath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ResumeBody>,
-) -> Result<JsonOk<ActedQueue>, ApiError> {
-    let known = known(&app, &caller, ObjectName::Queue(queue.clone())).await?;
+) -> Result<JsonOk<QueueResponse>, ApiError> {
+    let known = app.known(&caller, ObjectName::Queue(queue.clone())).await?;
     let changed = app.store().resume(&caller, PauseTarget::Queue(queue.clone()), body.reason.clone()).await?;
     if query.strict && !changed {
         return Err(ApiError::not_paused(format_args!("queue {queue}")));
@@ -96,5 +95,5 @@ pub(crate) async fn resume(
     } else {
         None
     };
-    Ok(JsonOk(ActedQueue { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed }))
+    Ok(JsonOk(QueueResponse { queue: view(&app, &caller, queue, known).await?, changed, jobs_resumed }))
 }

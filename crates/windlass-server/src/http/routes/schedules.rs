@@ -9,9 +9,9 @@ use windlass::internal::wire::schedule::{deleted as encode_deleted, schedule as 
 use windlass::job::Tenant;
 use windlass::store::caller::Caller;
 use windlass::store::{PauseOptions, Schedule, ScheduleRef};
-use windlass_api::actions::{EmptyBody, ReasonBody};
+use windlass_api::actions::{ActionResponse, EmptyBody, ReasonBody};
 use windlass_api::job::Job;
-use windlass_api::schedule::{ActedSchedule, ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
+use windlass_api::schedule::{ScheduleBody, SchedulePauseBody, ScheduleView, Schedules};
 use windlass_api::text::Text;
 
 use crate::http::app::App;
@@ -72,7 +72,7 @@ pub(crate) async fn list(
     let found = app.store().schedules(&caller).await?;
     // In the list's order: nothing in a name comes before `!`, which is plain in addresses.
     let name = |schedule: &&Arc<Schedule>| format!("{}!{}", schedule.tenant, schedule.name);
-    let (found, next_cursor) = query.of(&found, name)?;
+    let (found, next_cursor) = query.take(&found, name)?;
     let schedules = found.into_iter().map(|schedule| encode(schedule, now)).collect();
     Ok(JsonOk(Schedules { schedules, next_cursor }))
 }
@@ -91,10 +91,10 @@ pub(crate) async fn put(
     Call { app, caller }: Call,
     SchedulePath(name): SchedulePath,
     Body(body): Body<ScheduleBody>,
-) -> Result<JsonOk<ActedSchedule>, ApiError> {
+) -> Result<JsonOk<ActionResponse<ScheduleView>>, ApiError> {
     let put = app.store().put_schedule(&caller, name, body.try_into()?).await?;
     let schedule = encode(&put.schedule, app.now());
-    Ok(JsonOk(ActedSchedule { schedule, changed: put.is_changed }))
+    Ok(JsonOk(ActionResponse { object: schedule, changed: put.is_changed }))
 }
 
 /// `DELETE /schedules/{schedule}`
@@ -134,7 +134,7 @@ pub(crate) async fn pause(
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
     Body(body): Body<SchedulePauseBody>,
-) -> Result<JsonOk<ActedSchedule>, ApiError> {
+) -> Result<JsonOk<ActionResponse<ScheduleView>>, ApiError> {
     let which = which(path, &query);
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?;
     let how = PauseOptions { reason: body.reason, expires };
@@ -142,7 +142,7 @@ pub(crate) async fn pause(
     if query.strict && !changed {
         return Err(ApiError::already_paused(format_args!("schedule {}", which.name)));
     }
-    Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+    Ok(JsonOk(ActionResponse { object: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /schedules/{schedule}/resume`
@@ -151,13 +151,13 @@ pub(crate) async fn resume(
     path: SchedulePath,
     Query(query): Query<TenantQuery>,
     Body(_reason): Body<ReasonBody>,
-) -> Result<JsonOk<ActedSchedule>, ApiError> {
+) -> Result<JsonOk<ActionResponse<ScheduleView>>, ApiError> {
     let which = which(path, &query);
     let changed = app.store().resume_schedule(&caller, which.clone()).await?;
     if query.strict && !changed {
         return Err(ApiError::not_paused(format_args!("schedule {}", which.name)));
     }
-    Ok(JsonOk(ActedSchedule { schedule: view(&app, &caller, which).await?, changed }))
+    Ok(JsonOk(ActionResponse { object: view(&app, &caller, which).await?, changed }))
 }
 
 /// `POST /schedules/{schedule}/trigger`

@@ -7,7 +7,7 @@ use windlass::job::Tenant;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::{ObjectName, PauseScope, Settings};
 use windlass_api::known::KnownView;
-use windlass_api::queue::{ActedTenant, TenantView, Tenants};
+use windlass_api::queue::{TenantResponse, TenantView, Tenants};
 use windlass_api::settings::TenantBody;
 use windlass_api::text::Text;
 
@@ -18,7 +18,6 @@ use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::TenantPath;
 use crate::http::request::query::Query;
-use crate::http::routes::known::known;
 
 /// `GET /tenants`
 pub(crate) async fn list(
@@ -32,7 +31,7 @@ pub(crate) async fn list(
         PauseScope::Gate | PauseScope::Type { .. } | PauseScope::Queue { .. } | PauseScope::Worker(_) => None,
     }));
     let now = app.now();
-    let (names, next_cursor) = query.of(names, ToString::to_string)?;
+    let (names, next_cursor) = query.take(names, ToString::to_string)?;
     let view = |tenant: &Tenant| encode(tenant, KnownView::listed(), &stats, &config, now);
     Ok(JsonOk(Tenants { tenants: names.into_iter().map(view).collect(), next_cursor }))
 }
@@ -43,7 +42,7 @@ pub(crate) async fn get(
     TenantPath(tenant): TenantPath,
 ) -> Result<JsonOk<TenantView>, ApiError> {
     let (stats, config) = (app.store().totals(&caller).await?, app.store().config(&caller).await?);
-    let known = known(&app, &caller, ObjectName::Tenant(tenant.clone())).await?;
+    let known = app.known(&caller, ObjectName::Tenant(tenant.clone())).await?;
     Ok(JsonOk(encode(&tenant, known, &stats, &config, app.now())))
 }
 
@@ -52,14 +51,14 @@ pub(crate) async fn put(
     Call { app, caller }: Call,
     TenantPath(tenant): TenantPath,
     Body(body): Body<TenantBody>,
-) -> Result<JsonOk<ActedTenant>, ApiError> {
+) -> Result<JsonOk<TenantResponse>, ApiError> {
     let patch = SettingsPatch::Tenant(tenant.clone(), body.into());
-    let known = known(&app, &caller, ObjectName::Tenant(tenant.clone())).await?;
+    let known = app.known(&caller, ObjectName::Tenant(tenant.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Tenant(_, settings) = &done.settings else {
         unreachable!("a tenant's settings are returned as such")
     };
-    Ok(JsonOk(ActedTenant {
+    Ok(JsonOk(TenantResponse {
         tenant: Text(tenant),
         known,
         settings: settings.into(),

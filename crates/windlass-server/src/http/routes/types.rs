@@ -4,7 +4,7 @@ use windlass::internal::wire::queue::job_type as encode;
 use windlass::settings::patch::SettingsPatch;
 use windlass::store::{ObjectName, Settings, TypeInfo};
 use windlass_api::known::KnownView;
-use windlass_api::queue::{ActedType, Type, Types};
+use windlass_api::queue::{Type, TypeResponse, Types};
 use windlass_api::settings::TypeBody;
 use windlass_api::text::Text;
 
@@ -15,7 +15,6 @@ use crate::http::request::json::Body;
 use crate::http::request::page::PageQuery;
 use crate::http::request::path::TypePath;
 use crate::http::request::query::Query;
-use crate::http::routes::known::known;
 
 /// `GET /types`
 pub(crate) async fn list(
@@ -23,7 +22,7 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Result<JsonOk<Types>, ApiError> {
     let infos = app.store().job_types(&caller).await?;
-    let (infos, next_cursor) = query.of(&infos, |info| info.name.to_string())?;
+    let (infos, next_cursor) = query.take(&infos, |info| info.name.to_string())?;
     let now = app.now();
     let types = infos.into_iter().map(|info| encode(info, KnownView::listed(), now)).collect();
     Ok(JsonOk(Types { types, next_cursor }))
@@ -34,7 +33,7 @@ pub(crate) async fn get(
     Call { app, caller }: Call,
     TypePath(job_type): TypePath,
 ) -> Result<JsonOk<Type>, ApiError> {
-    let known = known(&app, &caller, ObjectName::Type(job_type.clone())).await?;
+    let known = app.known(&caller, ObjectName::Type(job_type.clone())).await?;
     let infos = app.store().job_types(&caller).await?;
     // An unused type is empty, like an unused queue.
     let found = infos.into_iter().find(|info| info.name == job_type);
@@ -47,14 +46,14 @@ pub(crate) async fn put(
     Call { app, caller }: Call,
     TypePath(job_type): TypePath,
     Body(body): Body<TypeBody>,
-) -> Result<JsonOk<ActedType>, ApiError> {
+) -> Result<JsonOk<TypeResponse>, ApiError> {
     let patch = SettingsPatch::Type(job_type.clone(), body.into_patch()?);
-    let known = known(&app, &caller, ObjectName::Type(job_type.clone())).await?;
+    let known = app.known(&caller, ObjectName::Type(job_type.clone())).await?;
     let done = app.store().configure(&caller, patch).await?;
     let Settings::Type(_, settings) = &done.settings else {
         unreachable!("a type's settings are returned as such")
     };
-    Ok(JsonOk(ActedType {
+    Ok(JsonOk(TypeResponse {
         r#type: Text(job_type),
         known,
         settings: settings.into(),

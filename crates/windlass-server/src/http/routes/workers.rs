@@ -5,9 +5,9 @@ use windlass::internal::wire::worker::worker as encode_worker;
 use windlass::job::WorkerId;
 use windlass::store::caller::Caller;
 use windlass::store::{PauseTarget, Worker};
-use windlass_api::actions::ReasonBody;
+use windlass_api::actions::{ActionResponse, ReasonBody};
 use windlass_api::pause::PauseBody;
-use windlass_api::worker::{ActedWorker, Workers};
+use windlass_api::worker::{Worker as WorkerView, Workers};
 
 use crate::http::app::App;
 use crate::http::reply::error::ApiError;
@@ -37,15 +37,15 @@ pub(crate) async fn workers(
     Ok(JsonOk(Workers { workers, next_cursor }))
 }
 
-async fn acted_worker(
+async fn action_response(
     app: &App,
     caller: &Caller,
     id: WorkerId,
     changed: bool,
-) -> Result<ActedWorker, ApiError> {
+) -> Result<ActionResponse<WorkerView>, ApiError> {
     let (config, now) = (app.store().config(caller).await?, app.now());
     let worker = config.workers.get(&id).ok_or_else(|| ApiError::not_found(format!("no worker {id}")))?;
-    Ok(ActedWorker { worker: encode_worker(worker, &config, now), changed })
+    Ok(ActionResponse { object: encode_worker(worker, &config, now), changed })
 }
 
 /// `POST /workers/{id}/pause`
@@ -54,13 +54,13 @@ pub(crate) async fn pause_worker(
     WorkerPath(id): WorkerPath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<PauseBody>,
-) -> Result<JsonOk<ActedWorker>, ApiError> {
+) -> Result<JsonOk<ActionResponse<WorkerView>>, ApiError> {
     let changed =
         app.store().pause(&caller, PauseTarget::Worker(id), pause_request(body, app.now())?).await?;
     if query.strict && !changed {
         return Err(ApiError::already_paused(format_args!("worker {id}")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(JsonOk)
+    action_response(&app, &caller, id, changed).await.map(JsonOk)
 }
 
 /// `POST /workers/{id}/resume`
@@ -69,10 +69,10 @@ pub(crate) async fn resume_worker(
     WorkerPath(id): WorkerPath,
     Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
-) -> Result<JsonOk<ActedWorker>, ApiError> {
+) -> Result<JsonOk<ActionResponse<WorkerView>>, ApiError> {
     let changed = app.store().resume(&caller, PauseTarget::Worker(id), body.reason).await?;
     if query.strict && !changed {
         return Err(ApiError::not_paused(format_args!("worker {id}")));
     }
-    acted_worker(&app, &caller, id, changed).await.map(JsonOk)
+    action_response(&app, &caller, id, changed).await.map(JsonOk)
 }

@@ -8,7 +8,7 @@ use windlass_testkit::browser::{Browser, Window};
 
 use crate::fixture::{Site, new, queue};
 
-async fn says(window: &Window<'_>, text: &str) {
+async fn assert_shows(window: &Window<'_>, text: &str) {
     window.until(&format!("document.querySelector('#said .banner')?.innerText.includes({text:?})")).await;
 }
 
@@ -35,7 +35,7 @@ async fn settings_of_queues_types_and_tenants_are_undone_to_what_they_were() {
     window.fill("#q-rate_per", "1s").await;
     window.eval("document.querySelector('#q-fair').checked = true").await;
     window.click("#settings button[type=submit]").await;
-    says(&window, "Saved.").await;
+    assert_shows(&window, "Saved.").await;
     assert_eq!(limit().await, (Some(7), Some(5), true));
     window.fill("#q-rate_count", "6").await;
     window.click("#settings button[type=submit]").await;
@@ -47,7 +47,7 @@ async fn settings_of_queues_types_and_tenants_are_undone_to_what_they_were() {
     window.unfold("details[id^=limits]").await;
     window.fill("#default-run", "3").await;
     window.click("details[id^=limits] button").await;
-    says(&window, "Saved.").await;
+    assert_shows(&window, "Saved.").await;
     window.click("#said form button").await;
     window.until("document.querySelector('#default-run').defaultValue === ''").await;
     let config = site.store.config(&Caller::local()).await.unwrap();
@@ -68,10 +68,10 @@ async fn a_tenant_s_pause_asks_like_any_other_and_can_be_undone() {
     assert!(!is_paused(&site, &scope).await, "the dialog asks first");
     window.fill(".pop:popover-open [name=reason]", "unpaid").await;
     window.click(".pop:popover-open [name=action]").await;
-    says(&window, "Tenant default is paused.").await;
+    assert_shows(&window, "Tenant default is paused.").await;
     assert!(is_paused(&site, &scope).await);
     window.click("#said form button").await;
-    says(&window, "Tenant default is resumed.").await;
+    assert_shows(&window, "Tenant default is resumed.").await;
     assert!(!is_paused(&site, &scope).await);
     // The end of a pause is undone as well, with the reason that it had.
     window.click("#said form button").await;
@@ -98,14 +98,14 @@ async fn the_end_of_a_pause_is_undone_with_its_reason() {
             site.store.register(&Caller::local(), worker).await.unwrap();
             window.click("button[aria-label='Pause w1']").await;
             window.click(".pop:popover-open [name=action]").await;
-            says(&window, "Worker w1 is paused.").await;
+            assert_shows(&window, "Worker w1 is paused.").await;
         } else {
             window.unfold("#close-gate").await;
             window.click("#close-gate button").await;
-            says(&window, "Processing is paused").await;
+            assert_shows(&window, "Processing is paused").await;
         }
         window.click("#said form button").await;
-        says(&window, "resumed").await;
+        assert_shows(&window, "resumed").await;
     }
     assert!(!is_paused(&site, &PauseScope::Gate).await);
 }
@@ -120,7 +120,7 @@ async fn a_priority_and_the_deletion_of_an_alert_are_undone() {
     window.unfold("#do-priority").await;
     window.fill("#p-value", "90").await;
     window.click("#do-priority button").await;
-    says(&window, "Job given a new priority.").await;
+    assert_shows(&window, "Job given a new priority.").await;
     assert_eq!(site.store.job(&Caller::local(), id).await.unwrap().unwrap().priority.value(), 90);
     window.click("#said form button").await;
     window.until("document.querySelector('#do-priority summary').innerText.includes('normal')").await;
@@ -131,7 +131,7 @@ async fn a_priority_and_the_deletion_of_an_alert_are_undone() {
     window.click("#confirm[open] #confirm-yes").await;
     window.until("document.querySelector('main').innerText.includes('No alerts yet')").await;
     window.click("#said form button[value=restore]").await;
-    says(&window, "Restored.").await;
+    assert_shows(&window, "Restored.").await;
     window.until("document.querySelector(\"button[aria-label='Delete dead']\")").await;
     assert_eq!(site.store.alerts(&Caller::local()).await.unwrap().len(), 1);
     assert_eq!(window.errors().await, Vec::<String>::new());
@@ -151,7 +151,7 @@ async fn a_message_is_seen_wherever_the_page_was_scrolled_to_and_can_be_dismisse
         .eval("document.querySelector('#settings button[type=submit]').scrollIntoView({block: 'end'})")
         .await;
     window.click("#settings button[type=submit]").await;
-    says(&window, "Saved.").await;
+    assert_shows(&window, "Saved.").await;
     let place = "(() => { const box = document.querySelector('#said .banner').getBoundingClientRect(); \
                  return scrollY > 100 && box.top >= 40 && box.bottom <= innerHeight; })()";
     assert_eq!(window.eval(place).await, true, "the message is on the screen");

@@ -8,7 +8,7 @@ use windlass_testkit::browser::Browser;
 
 use crate::fixture::{Site, new};
 
-/// A job that failed for good.
+/// A job that failed permanently.
 async fn failed(site: &Site, text: &str) -> windlass::job::JobId {
     let mut job = new("mail");
     job.retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::standard() });

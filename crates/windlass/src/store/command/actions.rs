@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::effects::audit::RecordActor;
 use super::effects::needed::needed_by;
-use super::precondition::{ActOptions, IfMatch};
+use super::precondition::{ActionOptions, IfMatch};
 use crate::audit::AuditEvent;
-use crate::error::ActError;
+use crate::error::ActionError;
 use crate::job::{
     JobAction, JobEvent, JobId, JobMetadata, JobRecord, JobState, Priority, Seq, Spec, SuspendMode,
     Suspension, check_text,
@@ -110,8 +110,8 @@ pub(crate) fn act(
     caller: &Caller,
     id: JobId,
     act: &ActionRequest,
-) -> Result<ActionReport, ActError> {
-    act_with(tx, caller, id, act, &ActOptions::default())
+) -> Result<ActionReport, ActionError> {
+    act_with(tx, caller, id, act, &ActionOptions::default())
 }
 
 /// Like [`act`], with options.
@@ -120,8 +120,8 @@ pub(crate) fn act_with(
     caller: &Caller,
     id: JobId,
     act: &ActionRequest,
-    options: &ActOptions,
-) -> Result<ActionReport, ActError> {
+    options: &ActionOptions,
+) -> Result<ActionReport, ActionError> {
     let acted = do_if_matched(tx, caller, id, act, &options.if_match)?;
     if options.strict {
         require_change(&acted, act)?;
@@ -135,7 +135,7 @@ fn do_if_matched(
     id: JobId,
     act: &ActionRequest,
     if_match: &IfMatch,
-) -> Result<ActionReport, ActError> {
+) -> Result<ActionReport, ActionError> {
     check(act)?;
     let before = tx.managed(caller, id)?;
     if_match.check(tx, &before)?;
@@ -144,7 +144,7 @@ fn do_if_matched(
     Ok(ActionReport { job, is_changed })
 }
 
-fn check(act: &ActionRequest) -> Result<(), ActError> {
+fn check(act: &ActionRequest) -> Result<(), ActionError> {
     let reason = match act {
         ActionRequest::Suspend(suspend) => suspend.reason.as_deref(),
         ActionRequest::Resume { reason } | ActionRequest::Cancel { reason } => reason.as_deref(),
@@ -159,7 +159,7 @@ pub(crate) fn do_to(
     caller: &Caller,
     job: &JobRecord,
     act: &ActionRequest,
-) -> Result<bool, ActError> {
+) -> Result<bool, ActionError> {
     let (seq, now) = (job.seq, tx.now);
     match act {
         ActionRequest::Submit => {
@@ -202,7 +202,7 @@ fn set_priority(
     caller: &Caller,
     seq: Seq,
     priority: Priority,
-) -> Result<bool, ActError> {
+) -> Result<bool, ActionError> {
     let Some(before) = tx.job(seq)?.cloned() else { return Ok(false) };
     JobAction::Priority.check(before.state)?;
     if before.priority == priority {
@@ -230,9 +230,9 @@ fn set_priority(
     Ok(true)
 }
 
-fn patch(tx: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActError> {
+fn patch(tx: &mut WriteTx<'_>, caller: &Caller, job: &JobRecord, patch: &Patch) -> Result<bool, ActionError> {
     JobAction::Patch.check(job.state)?;
-    let Some(spec) = tx.spec(job.seq)? else { return Err(ActError::NotFound(job.id)) };
+    let Some(spec) = tx.spec(job.seq)? else { return Err(ActionError::NotFound(job.id)) };
     let metadata = JobMetadata {
         tags: patch.tags.clone().unwrap_or_else(|| spec.metadata.tags.clone()),
         correlation_id: patch.correlation_id.clone().unwrap_or_else(|| spec.metadata.correlation_id.clone()),
@@ -267,14 +267,14 @@ pub(crate) fn delete(
     caller: &Caller,
     id: JobId,
     if_match: &IfMatch,
-) -> Result<(), ActError> {
+) -> Result<(), ActionError> {
     let job = tx.managed(caller, id)?;
     if_match.check(tx, &job)?;
     JobAction::Delete.check(job.state)?;
     // Timer effects on the job are kept, whether or not it may be deleted.
     tx.begin();
     if let Some(by) = needed_by(tx, &job)? {
-        return Err(ActError::Needed { id, state: job.state, by });
+        return Err(ActionError::Needed { id, state: job.state, by });
     }
     let context = json!({"job_id": id.to_string(), "actor_id": caller.id, "state": job.state.as_str()});
     tx.record_job(AuditEvent::Deleted, &job, &job, &RecordActor::caller(caller, None), Some(context))?;
@@ -285,13 +285,13 @@ pub(crate) fn delete(
 
 impl WriteTx<'_> {
     /// The job, if the caller can see and manage it. Applies due timers first.
-    pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<JobRecord, ActError> {
-        let seq = self.find_readable(id)?.ok_or(ActError::NotFound(id))?;
+    pub(crate) fn managed(&mut self, caller: &Caller, id: JobId) -> Result<JobRecord, ActionError> {
+        let seq = self.find_readable(id)?.ok_or(ActionError::NotFound(id))?;
         self.apply_due_timers(seq)?;
         let job = self.job(seq)?.filter(|job| caller.can_see(&job.lane.tenant)).cloned();
-        let job = job.ok_or(ActError::NotFound(id))?;
+        let job = job.ok_or(ActionError::NotFound(id))?;
         if caller.role.manages_own_jobs_only() {
-            let spec = self.spec(seq)?.ok_or(ActError::NotFound(id))?;
+            let spec = self.spec(seq)?.ok_or(ActionError::NotFound(id))?;
             caller.require_manage(&job, &spec)?;
         } else {
             caller.require(crate::store::caller::Permission::ManageJob)?;
@@ -301,14 +301,18 @@ impl WriteTx<'_> {
 }
 
 /// Returns an error if a suspend or resume found the job already in the requested state; for strict callers.
-pub(crate) fn require_change(acted: &ActionReport, act: &ActionRequest) -> Result<(), ActError> {
+pub(crate) fn require_change(acted: &ActionReport, act: &ActionRequest) -> Result<(), ActionError> {
     match act {
         ActionRequest::Suspend(_) if !acted.is_changed && acted.job.is_suspended_or_asked_to() => {
             let id = acted.job.id;
             let is_suspended = acted.job.state == JobState::Suspended;
-            Err(if is_suspended { ActError::AlreadySuspended(id) } else { ActError::SuspensionRequested(id) })
+            Err(if is_suspended {
+                ActionError::AlreadySuspended(id)
+            } else {
+                ActionError::SuspensionRequested(id)
+            })
         }
-        ActionRequest::Resume { .. } if !acted.is_changed => Err(ActError::NotSuspended(acted.job.id)),
+        ActionRequest::Resume { .. } if !acted.is_changed => Err(ActionError::NotSuspended(acted.job.id)),
         _ => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use super::submit::{self, SubmitOptions};
 use crate::alert::message::scope;
 use crate::alert::{AlertNotice, AlertRule, AlertState};
 use crate::audit::AuditEvent;
-use crate::error::{AlertError, FieldProblem, Invalid, StoreError, SubmitError};
+use crate::error::{AlertError, FieldError, FieldProblem, StoreError, SubmitError};
 use crate::job::{AlertName, JobRecord, Tenant, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -55,7 +55,7 @@ pub(crate) fn put(
 }
 
 /// Refuses one more alert than a tenant, or the store, may have.
-fn check_room(all: &[Alert], tenant: Option<&Tenant>) -> Result<(), Invalid> {
+fn check_room(all: &[Alert], tenant: Option<&Tenant>) -> Result<(), FieldError> {
     let own = all.iter().filter(|alert| alert.tenant.as_ref() == tenant).count();
     let (length, limit) = if own >= limits::ALERTS_PER_TENANT_MAX {
         (own + 1, limits::ALERTS_PER_TENANT_MAX)
@@ -64,7 +64,7 @@ fn check_room(all: &[Alert], tenant: Option<&Tenant>) -> Result<(), Invalid> {
     } else {
         (all.len() + 1, limits::ALERTS_MAX)
     };
-    Err(Invalid::new("alerts", FieldProblem::TooLong { length, limit }))
+    Err(FieldError::new("alerts", FieldProblem::TooLong { length, limit }))
 }
 
 /// Removes an alert. Nothing is sent about it, also if it fires.

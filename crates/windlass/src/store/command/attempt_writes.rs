@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::stream::StreamBlock;
 use super::heartbeat::check_progress;
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, WorkError};
+use crate::error::{FieldError, FieldProblem, WorkError};
 use crate::job::{Fence, JobId, JobRecord, Progress, WorkerId, check_text, cut, start as start_job};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::caller::{Caller, Permission};
 use crate::store::documents::config::encode;
 use crate::store::engine::{JobData, JobDataKind, JobDataWrite};
@@ -104,7 +105,7 @@ pub enum JobWritesResult {
     /// The lease was lost: nothing was written.
     Stale,
     /// They are invalid: nothing was written, and the lease continues.
-    Rejected(Invalid),
+    Rejected(FieldError),
 }
 
 /// Applies writes for several jobs of a worker in one commit: for each job all or none, independently of the others.
@@ -117,7 +118,7 @@ pub(crate) fn record_each(
     caller.require(Permission::Work)?;
     if jobs.len() > limits::OUTCOMES_PER_CALL_MAX {
         let problem = FieldProblem::TooLong { length: jobs.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
-        return Err(Invalid::new("jobs", problem).into());
+        return Err(FieldError::new("jobs", problem).into());
     }
     tx.worker_calls(caller, worker)?;
     let each = jobs.iter().map(|JobWrites { job, fence, writes }| {
@@ -186,17 +187,17 @@ pub(crate) fn start(
 }
 
 /// Checks what can be checked without the store.
-pub(super) fn check_all(writes: &[AttemptWrite], payload_bytes_max: usize) -> Result<(), Invalid> {
+pub(super) fn check_all(writes: &[AttemptWrite], payload_bytes_max: usize) -> Result<(), FieldError> {
     writes.iter().try_for_each(|write| check(write, payload_bytes_max))
 }
 
-fn check(write: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> {
+fn check(write: &AttemptWrite, payload_bytes_max: usize) -> Result<(), FieldError> {
     match write {
         AttemptWrite::Checkpoint { step, value } => {
             check_step("step", step)?;
             if value.len() > payload_bytes_max {
                 let problem = FieldProblem::TooLong { length: value.len(), limit: payload_bytes_max };
-                return Err(Invalid::new("value", problem));
+                return Err(FieldError::new("value", problem));
             }
             Ok(())
         }
@@ -204,7 +205,7 @@ fn check(write: &AttemptWrite, payload_bytes_max: usize) -> Result<(), Invalid> 
         AttemptWrite::Logs(lines) if lines.len() > limits::LOG_LINES_PER_CALL_MAX => {
             let problem =
                 FieldProblem::TooLong { length: lines.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
-            Err(Invalid::new("logs", problem))
+            Err(FieldError::new("logs", problem))
         }
         AttemptWrite::Logs(_) => Ok(()),
         AttemptWrite::Stream { chunks, .. } => stream::check(chunks),
@@ -229,7 +230,7 @@ pub(super) fn check_room(
             AttemptWrite::Checkpoint { step, value } => Some((step.as_str(), value.len())),
             AttemptWrite::Progress(_) | AttemptWrite::Logs(_) | AttemptWrite::Stream { .. } => None,
         })
-        .collect();
+        .collect_ordered();
     let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let (mut count, mut bytes) = (kept(job.details.checkpoints), kept(job.details.checkpoint_bytes));
     let (count_max, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX);
@@ -243,20 +244,20 @@ pub(super) fn check_room(
         bytes = bytes.saturating_add(size).saturating_sub(before.map_or(0, kept));
     }
     if count > count_max {
-        return Err(Invalid::new("step", FieldProblem::TooLong { length: count, limit: count_max }).into());
+        return Err(FieldError::new("step", FieldProblem::TooLong { length: count, limit: count_max }).into());
     }
     if bytes > bytes_max {
         return Err(
-            Invalid::new("value", FieldProblem::TooManyBytes { length: bytes, limit: bytes_max }).into()
+            FieldError::new("value", FieldProblem::TooManyBytes { length: bytes, limit: bytes_max }).into()
         );
     }
     Ok(())
 }
 
 /// Checks that the name of a step or signal is within its limits.
-pub(crate) fn check_step(field: &str, name: &str) -> Result<(), Invalid> {
+pub(crate) fn check_step(field: &str, name: &str) -> Result<(), FieldError> {
     if name.is_empty() {
-        return Err(Invalid::new(field, FieldProblem::Missing));
+        return Err(FieldError::new(field, FieldProblem::Missing));
     }
     check_text(field, Some(name), limits::STEP_NAME_CHARS_MAX)
 }
@@ -303,13 +304,13 @@ impl WriteTx<'_> {
         let (limit, bytes_max) = (limits::CHECKPOINTS_MAX, limits::CHECKPOINTS_BYTES_MAX as u64);
         let kept = &job.details;
         if before.is_none() && kept.checkpoints >= limit as u64 {
-            return Err(Invalid::new("step", FieldProblem::TooLong { length: limit + 1, limit }).into());
+            return Err(FieldError::new("step", FieldProblem::TooLong { length: limit + 1, limit }).into());
         }
         let bytes = (kept.checkpoint_bytes + value.len() as u64).saturating_sub(before.unwrap_or(0));
         if bytes > bytes_max {
             let length = usize::try_from(bytes).unwrap_or(usize::MAX);
             let problem = FieldProblem::TooManyBytes { length, limit: limits::CHECKPOINTS_BYTES_MAX };
-            return Err(Invalid::new("value", problem).into());
+            return Err(FieldError::new("value", problem).into());
         }
         if before.is_none() || bytes != kept.checkpoint_bytes {
             let details = job.details_mut();

@@ -7,7 +7,7 @@ use super::actions::{self, ActionRequest};
 use super::effects::needed::has_looked_at_enough;
 use super::precondition::IfMatch;
 use super::redrive::{self, Redrive};
-use crate::error::{ActError, FieldProblem, StoreError};
+use crate::error::{ActionError, FieldProblem, StoreError};
 use crate::job::{JobId, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -115,13 +115,13 @@ pub(crate) fn round(
     action: &BulkAction,
     (after, last): (Option<ClaimOrder>, Seq),
     max: u64,
-) -> Result<Round, ActError> {
+) -> Result<Round, ActionError> {
     caller.require(Permission::ManageJob)?;
     let limit = usize::try_from(max).unwrap_or(usize::MAX).clamp(1, limits::BULK_JOBS_PER_COMMIT);
     let scan = Scan { filter: filter.clone(), order: Order::Oldest, after, limit };
     // If no index matches the filter, a round reads a bounded number of other jobs.
     let SearchResult { jobs: page, stopped } = tx.db()?.search(&scan, limits::LIST_SCAN_MAX)?;
-    let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten().or(stopped);
+    let mut next = (page.len() == limit).then(|| page.last().map(ClaimOrder::new)).flatten().or(stopped);
     let mut bulk = BulkReport::default();
     for job in page {
         // Excludes jobs that this action submitted itself.
@@ -130,7 +130,7 @@ pub(crate) fn round(
             break;
         }
         bulk.matched += 1;
-        let (id, place) = (job.id, ClaimOrder::of(&job));
+        let (id, place) = (job.id, ClaimOrder::new(&job));
         tx.cache_job(job);
         match act_on_job(tx, caller, id, action)? {
             Some(is_changed) => bulk.changed += u64::from(is_changed),
@@ -161,7 +161,7 @@ fn act_on_job(
     };
     match result {
         Ok(is_changed) => Ok(Some(is_changed)),
-        Err(ActError::Store(error)) => Err(error),
+        Err(ActionError::Store(error)) => Err(error),
         // A job that cannot be acted on is skipped: every refusal comes before the first write.
         Err(_) => Ok(None),
     }

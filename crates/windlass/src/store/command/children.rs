@@ -9,7 +9,7 @@ use super::attempt_writes::{self, AttemptWrite, LeaseRef};
 use super::effects::audit::RecordActor;
 use super::finish::{self, Park, check_parks, wait_each};
 use super::submit::{self, Receipt, Spawning, SubmitOptions};
-use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
+use crate::error::{FieldError, FieldProblem, StoreError, SubmitError, WorkError};
 use crate::job::{ChildGroup, GroupDecision, GroupStrategy, JobRecord, NewJob, Wait};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -70,7 +70,7 @@ pub(crate) fn spawn(
     check_parks("beside", &options.parks)?;
     if options.keeps_running && !options.parks.is_empty() {
         let problem = FieldProblem::Contradiction("a job that does not park is not woken".into());
-        return Err(Invalid::new("beside", problem).into());
+        return Err(FieldError::new("beside", problem).into());
     }
     attempt_writes::check_all(writes, tx.env.options.payload_bytes_max)?;
     let refused = |error: SubmitError| match error {
@@ -92,7 +92,7 @@ pub(crate) fn spawn(
     let number = parent.details.groups + 1;
     if number > limits::CHILD_GROUPS_MAX {
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
-        return Err(Invalid::new("groups", FieldProblem::TooLong { length: limit + 1, limit }).into());
+        return Err(FieldError::new("groups", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
     let parks_on_it_alone = !options.keeps_running && options.parks.is_empty();
     cycle::check(tx, &parent, &group.jobs, parks_on_it_alone)?;
@@ -139,7 +139,7 @@ pub(super) fn in_trace_of<'a>(
 
 /// The refusal of one child.
 fn refusal(index: usize, field: &str, problem: FieldProblem) -> WorkError {
-    let invalid = Invalid::new(field, problem);
+    let invalid = FieldError::new(field, problem);
     WorkError::Children(Box::new(SubmitError::Invalid { index, invalid }))
 }
 
@@ -154,7 +154,7 @@ fn check(group: &NewGroup) -> Result<(), WorkError> {
         } else {
             FieldProblem::OutOfRange { value: n.to_string(), min: "1".into(), max: count.to_string() }
         };
-        return Err(Invalid::new("strategy.threshold", problem).into());
+        return Err(FieldError::new("strategy.threshold", problem).into());
     }
     if let Some(index) = group.jobs.iter().position(|job| job.idempotency_key.is_some()) {
         // A duplicate would be another parent's child, and its end would never reach this parent.

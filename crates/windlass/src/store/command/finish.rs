@@ -8,7 +8,7 @@ use super::children::{find_groups, in_trace_of};
 use super::effects::audit::RecordActor;
 use super::submit::{self, SubmitOptions};
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, StoreError, SubmitError, WorkError};
+use crate::error::{FieldError, FieldProblem, StoreError, SubmitError, WorkError};
 use crate::job::{Failure, Fence, JobEvent, JobId, JobRecord, JobState, NewJob, Seq, Wait, WorkerId};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -94,7 +94,7 @@ pub enum Finish {
     /// The lease was no longer held; nothing was written.
     Stale,
     /// The report is invalid; the lease continues.
-    Rejected(Invalid),
+    Rejected(FieldError),
     /// A follow-up was refused; nothing was written, and the lease continues.
     Refused(Box<SubmitError>),
 }
@@ -110,12 +110,12 @@ pub(crate) fn finish(
     caller.require(Permission::Work)?;
     if reports.len() > limits::OUTCOMES_PER_CALL_MAX {
         let problem = FieldProblem::TooLong { length: reports.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
-        return Err(Invalid::new("outcomes", problem).into());
+        return Err(FieldError::new("outcomes", problem).into());
     }
     let follow_ups = reports.iter().map(|report| report.follow_ups.len()).sum();
     if follow_ups > limits::BATCH_JOBS_MAX {
         let problem = FieldProblem::TooLong { length: follow_ups, limit: limits::BATCH_JOBS_MAX };
-        return Err(Invalid::new("submit", problem).into());
+        return Err(FieldError::new("submit", problem).into());
     }
     tx.worker_calls(caller, worker)?;
     let ids: Vec<JobId> = reports.iter().map(|report| report.job).collect();
@@ -186,7 +186,7 @@ fn check_result(
     job: &JobRecord,
     result: Option<&[u8]>,
     checks: &mut SchemaChecks,
-) -> Result<Result<(), Invalid>, StoreError> {
+) -> Result<Result<(), FieldError>, StoreError> {
     let config = tx.config()?;
     let settings = config.types.get(&job.lane.job_type);
     Ok(checks.result(&tx.env.schemas, &job.lane.job_type, settings, result.unwrap_or_default()))
@@ -247,7 +247,7 @@ fn check_tenant(job: &JobRecord, follow_ups: &[NewJob]) -> Result<(), SubmitErro
         None => Ok(()),
         Some(index) => {
             let problem = FieldProblem::Contradiction("follow-ups belong to the tenant of their job".into());
-            Err(SubmitError::Invalid { index, invalid: Invalid::new("tenant", problem) })
+            Err(SubmitError::Invalid { index, invalid: FieldError::new("tenant", problem) })
         }
     }
 }
@@ -280,10 +280,10 @@ fn book(tx: &mut WriteTx<'_>, job: &JobRecord, report: &Report) -> Result<(), St
     Ok(())
 }
 
-fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
+fn check(report: &Report, payload_bytes_max: usize) -> Result<(), FieldError> {
     if report.cost_cents < 0 {
         let (value, min) = (report.cost_cents.to_string(), "0".into());
-        return Err(Invalid::new(
+        return Err(FieldError::new(
             "cost_cents",
             FieldProblem::OutOfRange { value, min, max: i64::MAX.to_string() },
         ));
@@ -293,31 +293,33 @@ fn check(report: &Report, payload_bytes_max: usize) -> Result<(), Invalid> {
         check_follow_ups(report)?;
     }
     match &report.outcome {
-        Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => Err(Invalid::new(
-            "result",
-            FieldProblem::TooLong { length: result.len(), limit: payload_bytes_max },
-        )),
+        Outcome::Completed { result: Some(result) } if result.len() > payload_bytes_max => {
+            Err(FieldError::new(
+                "result",
+                FieldProblem::TooLong { length: result.len(), limit: payload_bytes_max },
+            ))
+        }
         Outcome::Parked(park) => check_park("park", park),
         Outcome::Completed { .. } | Outcome::Failed(_) | Outcome::Released => Ok(()),
     }
 }
 
 /// Only a completion submits jobs, so that what follows a failed attempt is decided by its retry policy alone.
-fn check_follow_ups(report: &Report) -> Result<(), Invalid> {
+fn check_follow_ups(report: &Report) -> Result<(), FieldError> {
     if !matches!(report.outcome, Outcome::Completed { .. }) {
         let problem = FieldProblem::Contradiction("is only allowed with `completed`".into());
-        return Err(Invalid::new("submit", problem));
+        return Err(FieldError::new("submit", problem));
     }
     if report.follow_ups.len() > limits::FOLLOW_UPS_MAX {
         let problem =
             FieldProblem::TooLong { length: report.follow_ups.len(), limit: limits::FOLLOW_UPS_MAX };
-        return Err(Invalid::new("submit", problem));
+        return Err(FieldError::new("submit", problem));
     }
     Ok(())
 }
 
 /// Checks that a job can wait for this.
-pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), Invalid> {
+pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), FieldError> {
     match park {
         Park::Signal { name, step, .. } => {
             check_step(&format!("{field}.signal"), name)?;
@@ -330,19 +332,23 @@ pub(crate) fn check_park(field: &str, park: &Park) -> Result<(), Invalid> {
 }
 
 /// Checks that a job can wait for the first of these.
-pub(crate) fn check_parks(field: &str, parks: &[Park]) -> Result<(), Invalid> {
+pub(crate) fn check_parks(field: &str, parks: &[Park]) -> Result<(), FieldError> {
     if parks.len() > limits::PARK_WAITS_MAX {
         let problem = FieldProblem::TooLong { length: parks.len(), limit: limits::PARK_WAITS_MAX };
-        return Err(Invalid::new(field, problem));
+        return Err(FieldError::new(field, problem));
     }
     if parks.iter().any(|park| matches!(park, Park::Any(_))) {
-        return Err(Invalid::new(field, FieldProblem::Contradiction("cannot be nested".into())));
+        return Err(FieldError::new(field, FieldProblem::Contradiction("cannot be nested".into())));
     }
     parks.iter().try_for_each(|park| check_park(field, park))
 }
 
 /// What a parked job waits for.
-fn wait_of(tx: &mut WriteTx<'_>, job: &JobRecord, park: &Park) -> Result<Result<Wait, Invalid>, StoreError> {
+fn wait_of(
+    tx: &mut WriteTx<'_>,
+    job: &JobRecord,
+    park: &Park,
+) -> Result<Result<Wait, FieldError>, StoreError> {
     let Park::Any(parks) = park else {
         let alone = wait_each(tx, job, "park", std::slice::from_ref(park))?;
         return Ok(alone.map(|mut alone| alone.remove(0)));
@@ -357,7 +363,7 @@ pub(super) fn wait_each(
     job: &JobRecord,
     field: &str,
     parks: &[Park],
-) -> Result<Result<Vec<Wait>, Invalid>, StoreError> {
+) -> Result<Result<Vec<Wait>, FieldError>, StoreError> {
     let has_groups = parks.iter().any(|park| matches!(park, Park::Group { .. }));
     let groups = if has_groups { find_groups(tx, job)? } else { Vec::new() };
     let steps = steps_of_signals(tx, job, parks)?;
@@ -375,10 +381,10 @@ pub(super) fn wait_each(
             let known = groups.iter().find(|(_, group)| group.name == *name);
             known.map(|(group, _)| Wait::Children { group: *group }).ok_or_else(|| {
                 let problem = FieldProblem::Contradiction(format!("the job has no group `{name}`"));
-                Invalid::new(format!("{field}.group"), problem)
+                FieldError::new(format!("{field}.group"), problem)
             })
         }
-        Park::Any(_) => Err(Invalid::new(field, FieldProblem::Contradiction("cannot be nested".into()))),
+        Park::Any(_) => Err(FieldError::new(field, FieldProblem::Contradiction("cannot be nested".into()))),
     };
     Ok(parks.iter().zip(steps).map(wait).collect())
 }
@@ -390,7 +396,7 @@ fn has_room_for_results(
     job: &JobRecord,
     field: &str,
     steps: &[String],
-) -> Result<Result<(), Invalid>, StoreError> {
+) -> Result<Result<(), FieldError>, StoreError> {
     let kept = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let (mut length, bytes) = (kept(job.details.checkpoints), kept(job.details.checkpoint_bytes));
     let waits = steps.iter().filter(|step| !step.is_empty());
@@ -402,13 +408,13 @@ fn has_room_for_results(
     let is_any = waits.count() > 0;
     if is_any && length > limits::CHECKPOINTS_MAX {
         let problem = FieldProblem::TooLong { length, limit: limits::CHECKPOINTS_MAX };
-        return Ok(Err(Invalid::new(format!("{field}.signal"), problem)));
+        return Ok(Err(FieldError::new(format!("{field}.signal"), problem)));
     }
     // Of several signals one is received.
     let length = bytes.saturating_add(tx.env.options.payload_bytes_max).saturating_add(RESULT_FRAME_BYTES);
     if is_any && length > limits::CHECKPOINTS_BYTES_MAX {
         let problem = FieldProblem::TooManyBytes { length, limit: limits::CHECKPOINTS_BYTES_MAX };
-        return Ok(Err(Invalid::new(format!("{field}.signal"), problem)));
+        return Ok(Err(FieldError::new(format!("{field}.signal"), problem)));
     }
     Ok(Ok(()))
 }

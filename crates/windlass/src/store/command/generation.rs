@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::job::{JobEvent, JobState, Seq, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -45,7 +45,7 @@ pub(crate) struct LeaseSweepReport {
 }
 
 /// Begins a new generation on behalf of an operator; returns its number.
-pub(crate) fn begin(tx: &mut WriteTx<'_>, caller: &Caller, reason: &str) -> Result<u64, ActError> {
+pub(crate) fn begin(tx: &mut WriteTx<'_>, caller: &Caller, reason: &str) -> Result<u64, ActionError> {
     caller.require(Permission::Administer)?;
     Ok(tx.begin_generation(&RecordActor::caller(caller, Some(reason)))?)
 }
@@ -108,7 +108,7 @@ impl WriteTx<'_> {
         let limit = limits::BULK_JOBS_PER_COMMIT;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: sweep.after, limit })?;
         sweep.is_done = page.len() < limit;
-        sweep.after = page.last().map(ClaimOrder::of).or(sweep.after);
+        sweep.after = page.last().map(ClaimOrder::new).or(sweep.after);
         let mut released = 0;
         for job in page {
             let seq = self.cache_job(job);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::Words;
 
-use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
+use crate::error::{FieldError, FieldProblem, StoreError, WorkError};
 use crate::job::{Category, Fence, JobId, JobRecord, JobState, Lease, Progress, Seq, WorkerId, check_text};
 use crate::limits;
 use crate::settings::PauseMode;
@@ -99,10 +99,10 @@ pub(crate) fn heartbeat(
     Ok(HeartbeatReply { directives, paused })
 }
 
-fn check(beats: &[HeartbeatItem]) -> Result<(), Invalid> {
+fn check(beats: &[HeartbeatItem]) -> Result<(), FieldError> {
     if beats.len() > limits::OUTCOMES_PER_CALL_MAX {
         let problem = FieldProblem::TooLong { length: beats.len(), limit: limits::OUTCOMES_PER_CALL_MAX };
-        return Err(Invalid::new("jobs", problem));
+        return Err(FieldError::new("jobs", problem));
     }
     for (index, beat) in beats.iter().enumerate() {
         if let Some(progress) = &beat.progress {
@@ -111,18 +111,18 @@ fn check(beats: &[HeartbeatItem]) -> Result<(), Invalid> {
         if beat.logs.len() > limits::LOG_LINES_PER_CALL_MAX {
             let problem =
                 FieldProblem::TooLong { length: beat.logs.len(), limit: limits::LOG_LINES_PER_CALL_MAX };
-            return Err(Invalid::new(format!("jobs.{index}.logs"), problem));
+            return Err(FieldError::new(format!("jobs.{index}.logs"), problem));
         }
     }
     Ok(())
 }
 
 /// Checks that a progress report is within its limits.
-pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), Invalid> {
+pub(crate) fn check_progress(field: &str, progress: &Progress) -> Result<(), FieldError> {
     if !(0.0..=100.0).contains(&progress.percent) {
         let (value, min) = (progress.percent.to_string(), "0".into());
         let problem = FieldProblem::OutOfRange { value, min, max: "100".into() };
-        return Err(Invalid::new(format!("{field}.percent"), problem));
+        return Err(FieldError::new(format!("{field}.percent"), problem));
     }
     let limit = limits::PROGRESS_MESSAGE_CHARS_MAX;
     check_text(&format!("{field}.message"), progress.message.as_deref(), limit)

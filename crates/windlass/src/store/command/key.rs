@@ -7,7 +7,7 @@ use serde_json::json;
 use super::effects::audit::RecordActor;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
-use crate::error::{ActError, FieldProblem, Invalid, StoreError};
+use crate::error::{ActionError, FieldError, FieldProblem, StoreError};
 use crate::job::{Tenant, check_text};
 use crate::key::{KeyId, KeySecret};
 use crate::limits;
@@ -40,25 +40,28 @@ impl NewKey {
         NewKey { name: name.into(), role, tenant: None, expires: None }
     }
 
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), FieldError> {
         if self.name.trim().is_empty() {
-            return Err(Invalid::new("name", FieldProblem::Missing));
+            return Err(FieldError::new("name", FieldProblem::Missing));
         }
         check_text("name", Some(&self.name), limits::NAME_CHARS_MAX)?;
         if self.name.chars().any(char::is_control) {
-            return Err(Invalid::new(
+            return Err(FieldError::new(
                 "name",
                 FieldProblem::Contradiction("contains a control character".into()),
             ));
         }
         if self.role == Role::Admin && self.tenant.is_some() {
             let problem = "an admin key applies to all tenants: omit the tenant, or create an operator key";
-            return Err(Invalid::new("tenant", FieldProblem::Contradiction(problem.into())));
+            return Err(FieldError::new("tenant", FieldProblem::Contradiction(problem.into())));
         }
         match self.expires {
             Some(expires) if expires.is_zero() || expires > limits::DURATION_MAX => {
                 let (value, min) = (format!("{expires:?}"), "1ms".into());
-                Err(Invalid::new("expires", FieldProblem::OutOfRange { value, min, max: "100 years".into() }))
+                Err(FieldError::new(
+                    "expires",
+                    FieldProblem::OutOfRange { value, min, max: "100 years".into() },
+                ))
             }
             _ => Ok(()),
         }
@@ -66,13 +69,13 @@ impl NewKey {
 }
 
 /// Creates a key.
-pub(crate) fn create(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActError> {
+pub(crate) fn create(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Result<CreatedKey, ActionError> {
     caller.require(Permission::Administer)?;
     new.check()?;
     let config = tx.config()?;
     if config.keys.len() >= limits::API_KEYS_MAX {
         let problem = FieldProblem::TooLong { length: config.keys.len() + 1, limit: limits::API_KEYS_MAX };
-        return Err(Invalid::new("keys", problem).into());
+        return Err(FieldError::new("keys", problem).into());
     }
     let secret = KeySecret::random(&tx.env.entropy);
     let key = insert(tx, caller, new, &secret)?;
@@ -81,7 +84,11 @@ pub(crate) fn create(tx: &mut WriteTx<'_>, caller: &Caller, new: &NewKey) -> Res
 
 /// Creates the admin key `bootstrap` from an existing secret, if the store never had a key. A revoked key is not
 /// restored.
-pub(crate) fn bootstrap(tx: &mut WriteTx<'_>, caller: &Caller, secret: &KeySecret) -> Result<bool, ActError> {
+pub(crate) fn bootstrap(
+    tx: &mut WriteTx<'_>,
+    caller: &Caller,
+    secret: &KeySecret,
+) -> Result<bool, ActionError> {
     caller.require(Permission::Administer)?;
     if tx.config()?.had_keys {
         return Ok(false);
@@ -119,13 +126,13 @@ fn insert(
 }
 
 /// Revokes a key.
-pub(crate) fn revoke(tx: &mut WriteTx<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActError> {
+pub(crate) fn revoke(tx: &mut WriteTx<'_>, caller: &Caller, id: &KeyId) -> Result<(), ActionError> {
     caller.require(Permission::Administer)?;
     let (config, now) = (tx.config()?, tx.now);
-    let key = config.keys.get(id).cloned().ok_or_else(|| ActError::NoSuchKey(id.clone()))?;
+    let key = config.keys.get(id).cloned().ok_or_else(|| ActionError::NoSuchKey(id.clone()))?;
     let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.is_valid(now);
     if is_admin(&&key) && !config.keys.values().filter(is_admin).any(|other| other.id != *id) {
-        return Err(ActError::LastAdminKey(id.clone()));
+        return Err(ActionError::LastAdminKey(id.clone()));
     }
     tx.stay_closed()?;
     tx.put_document(DocumentKind::ApiKey, id.as_str(), None, |config| {

@@ -15,6 +15,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, Seq, WorkerId};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::documents::cascade::LeaseEnd;
 use crate::store::documents::config::Worker;
 use crate::store::documents::minute_stats::minute_of;
@@ -62,7 +63,7 @@ impl Share {
     }
 
     /// Does a duty that changes up to so many jobs and returns how many it changed.
-    fn of(&mut self, duty: impl FnOnce(usize) -> Result<usize, StoreError>) -> Result<usize, StoreError> {
+    fn run(&mut self, duty: impl FnOnce(usize) -> Result<usize, StoreError>) -> Result<usize, StoreError> {
         let left = self.left();
         let jobs = duty(left)?;
         self.used(jobs);
@@ -80,9 +81,9 @@ pub(crate) fn tick(tx: &mut WriteTx<'_>) -> Result<TickReport, StoreError> {
     let (leases, has_silent) = tx.reap_silent_workers()?;
     let mut share = Share::default();
     share.used(swept.released + leases);
-    let jobs = share.of(|left| tx.promote(left))?;
+    let jobs = share.run(|left| tx.promote(left))?;
     let pauses = tx.end_expired_pauses(limits::EXPIRED_PAUSES_PER_COMMIT)?;
-    share.of(|left| tx.wake_throttled(left))?;
+    share.run(|left| tx.wake_throttled(left))?;
     tx.drop_old_rates()?;
     let has_cascades = tx.continue_cascades(share.left())?;
     let next_at = tx.next_at()?;
@@ -163,7 +164,7 @@ impl WriteTx<'_> {
         let filter = Filter { workers, states: vec![JobState::Running], ..Filter::default() };
         let limit = limits::BUSY_JOBS_SCAN_MAX;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after: None, limit })?;
-        let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect();
+        let busy = || page.iter().filter_map(|job| job.lease).map(|lease| lease.worker).collect_ordered();
         Ok((page.len() < limit).then(busy))
     }
 
@@ -228,7 +229,7 @@ pub(crate) fn prune(
     let filter = Filter { states: vec![state], ..Filter::default() };
     let limit = limits::BULK_JOBS_PER_COMMIT;
     let page = tx.db()?.scan(&Scan { filter, order: Order::Oldest, after: part.after(), limit })?;
-    let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
+    let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::new)).flatten();
     let mut pruned = PruneReport { next, ..PruneReport::default() };
     for job in page {
         // Jobs are in order of submission and end after they are submitted: the remaining ones are younger.

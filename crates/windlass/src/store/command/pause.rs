@@ -9,7 +9,7 @@ use super::actions::ActionRequest;
 use super::bulk::BulkAction;
 use super::effects::audit::{RecordActor, Subject};
 use crate::audit::AuditEvent;
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::job::{JobState, JobType, QueueName, Tenant, WorkerId, check_text};
 use crate::limits;
 use crate::settings::PauseMode;
@@ -49,10 +49,10 @@ impl fmt::Display for PauseTarget {
 
 /// The strict form of an answer: it is an error if nothing changed.
 pub(crate) fn changed_or(
-    unchanged: impl FnOnce(String) -> ActError,
+    unchanged: impl FnOnce(String) -> ActionError,
     target: &PauseTarget,
-    changed: Result<bool, ActError>,
-) -> Result<(), ActError> {
+    changed: Result<bool, ActionError>,
+) -> Result<(), ActionError> {
     if changed? { Ok(()) } else { Err(unchanged(target.to_string())) }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn pause(
     caller: &Caller,
     target: &PauseTarget,
     pause: &Pause,
-) -> Result<bool, ActError> {
+) -> Result<bool, ActionError> {
     check_text("reason", pause.reason.as_deref(), limits::REASON_CHARS_MAX)?;
     let scope = scope_for(tx, caller, target)?;
     let now = tx.now;
@@ -154,7 +154,7 @@ fn escalate(
     caller: &Caller,
     hold: PauseRecord,
     pause: &Pause,
-) -> Result<bool, ActError> {
+) -> Result<bool, ActionError> {
     let stops_jobs = matches!(hold.scope, PauseScope::Queue { .. } | PauseScope::Worker(_));
     let is_escalation = pause.mode == PauseMode::Aggressive && hold.mode != PauseMode::Aggressive;
     if !stops_jobs || !is_escalation {
@@ -179,7 +179,7 @@ pub(crate) fn resume(
     caller: &Caller,
     target: &PauseTarget,
     reason: Option<&str>,
-) -> Result<bool, ActError> {
+) -> Result<bool, ActionError> {
     check_text("reason", reason, limits::REASON_CHARS_MAX)?;
     let scope = scope_for(tx, caller, target)?;
     tx.end_if_expired(&scope)?;
@@ -193,7 +193,7 @@ pub(crate) fn resume(
 }
 
 /// The scope for this caller: for anyone but an admin, it is limited to the caller's own tenant.
-fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &PauseTarget) -> Result<PauseScope, ActError> {
+fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &PauseTarget) -> Result<PauseScope, ActionError> {
     match target {
         PauseTarget::Gate => {
             caller.require(Permission::Administer)?;
@@ -210,7 +210,7 @@ fn scope_for(tx: &mut WriteTx<'_>, caller: &Caller, target: &PauseTarget) -> Res
                 // A tenant sees a worker that serves all tenants, and cannot pause it.
                 Some(None) if caller.tenant.is_some() => caller.require(Permission::Administer)?,
                 Some(tenant) if caller.tenant.is_none() || tenant == caller.tenant => {}
-                _ => return Err(ActError::NoSuchWorker(*worker)),
+                _ => return Err(ActionError::NoSuchWorker(*worker)),
             }
             Ok(PauseScope::Worker(*worker))
         }

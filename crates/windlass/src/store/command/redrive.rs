@@ -9,7 +9,7 @@ use super::effects::audit::RecordActor;
 use super::precondition::IfMatch;
 use super::submit::{WantedKey, check_depth, check_new_lane, first_beyond_limit, unique_holder};
 use crate::audit::AuditEvent;
-use crate::error::{ActError, FieldProblem, Invalid, InvalidTransition};
+use crate::error::{ActionError, FieldError, FieldProblem, InvalidTransition};
 use crate::job::{
     JobAction, JobEvent, JobFlags, JobId, JobRecord, Lane, Payload, RareFields, SavedStep, Seq, Spec,
     Transition, WorkerVersion, kept_before, transition,
@@ -45,24 +45,24 @@ pub(crate) fn redrive(
     id: JobId,
     (how, checks): (&Redrive, &mut SchemaChecks),
     if_match: &IfMatch,
-) -> Result<JobRecord, ActError> {
+) -> Result<JobRecord, ActionError> {
     let old = tx.managed(caller, id)?;
     if_match.check(tx, &old)?;
     JobAction::Redrive.check(old.state)?;
     if let Some(successor) = old.details.superseded_by.filter(|_| how.only_once) {
-        return Err(ActError::AlreadyRedriven { id, successor });
+        return Err(ActionError::AlreadyRedriven { id, successor });
     }
     if how.from_step.is_some() && how.reset_checkpoints {
         return Err(from_step(FieldProblem::Contradiction("contradicts `reset_checkpoints`".into())));
     }
-    let Some(spec) = tx.spec(old.seq)? else { return Err(ActError::NotFound(id)) };
+    let Some(spec) = tx.spec(old.seq)? else { return Err(ActionError::NotFound(id)) };
     let payload = new_payload(tx, caller, &old, (how, checks))?;
     let is_edited = payload.is_some();
     let payload = payload.unwrap_or_else(|| spec.payload.clone());
     let unique_key = free_unique_key(tx, &old, &spec)?;
     let lane = new_lane(tx, &old, how)?;
     let one_more = BTreeMap::from([(lane.clone(), 1)]);
-    check_depth::<ActError>(tx, one_more)?;
+    check_depth::<ActionError>(tx, one_more)?;
     check_concurrency_key(tx, &old, &spec)?;
     let seq = tx.allocate(1)?;
     let keys = unique_key.into_iter().map(|key| (key, KeyHolder::unique(seq))).collect();
@@ -105,10 +105,10 @@ fn new_payload(
     caller: &Caller,
     old: &JobRecord,
     (how, checks): (&Redrive, &mut SchemaChecks),
-) -> Result<Option<Payload>, ActError> {
+) -> Result<Option<Payload>, ActionError> {
     let Some(payload) = how.payload.clone() else { return Ok(None) };
     caller.require(Permission::Submit)?;
-    let problem = |problem| ActError::Invalid(Invalid::new("payload", problem));
+    let problem = |problem| ActionError::Invalid(FieldError::new("payload", problem));
     if old.lane.is_internal() {
         let what = "of a callback or an alert cannot be changed";
         return Err(problem(FieldProblem::Contradiction(what.into())));
@@ -125,7 +125,7 @@ fn new_payload(
 }
 
 /// The lane of the new job: the old one's, unless it is to require another version.
-fn new_lane(tx: &mut WriteTx<'_>, old: &JobRecord, how: &Redrive) -> Result<Arc<Lane>, ActError> {
+fn new_lane(tx: &mut WriteTx<'_>, old: &JobRecord, how: &Redrive) -> Result<Arc<Lane>, ActionError> {
     let version = match &how.requires_version {
         Field::Keep => return Ok(old.lane.clone()),
         Field::Clear => None,
@@ -133,7 +133,7 @@ fn new_lane(tx: &mut WriteTx<'_>, old: &JobRecord, how: &Redrive) -> Result<Arc<
     };
     if old.lane.is_internal() && version.is_some() {
         let what = "cannot be given to a callback or an alert: the server itself sends them";
-        return Err(Invalid::new("requires_version", FieldProblem::Contradiction(what.into())).into());
+        return Err(FieldError::new("requires_version", FieldProblem::Contradiction(what.into())).into());
     }
     let lane = tx.intern_lane(Lane::clone(&old.lane).requiring(version));
     check_new_lane(tx, &lane)?;
@@ -141,21 +141,21 @@ fn new_lane(tx: &mut WriteTx<'_>, old: &JobRecord, how: &Redrive) -> Result<Arc<
 }
 
 /// Refuses to use a concurrency key again if its tenant already uses as many as it may.
-fn check_concurrency_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<(), ActError> {
+fn check_concurrency_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<(), ActionError> {
     let Some((key, text)) = used_key(old).zip(spec.concurrency_key.as_deref()) else { return Ok(()) };
     match first_beyond_limit(tx, &old.lane.tenant, &[WantedKey { text, key }])? {
-        Some((_, problem)) => Err(Invalid::new("concurrency_key", problem).into()),
+        Some((_, problem)) => Err(FieldError::new("concurrency_key", problem).into()),
         None => Ok(()),
     }
 }
 
 /// The job's unique key, if it has one and it is free.
-fn free_unique_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<Option<Key>, ActError> {
+fn free_unique_key(tx: &mut WriteTx<'_>, old: &JobRecord, spec: &Spec) -> Result<Option<Key>, ActionError> {
     let Some(text) = &spec.unique_key else { return Ok(None) };
     let (tenant, job_type) = (old.lane.tenant.clone(), old.lane.job_type.clone());
     let key = Key { kind: KeyKind::Unique, tenant, job_type, text: text.clone() };
     match unique_holder(tx, &key)? {
-        Some(holder) => Err(ActError::UniqueKeyTaken { key: text.clone(), holder }),
+        Some(holder) => Err(ActionError::UniqueKeyTaken { key: text.clone(), holder }),
         None => Ok(Some(key)),
     }
 }
@@ -177,8 +177,8 @@ fn renewed(tx: &WriteTx<'_>, old: &JobRecord, lane: Arc<Lane>, seq: Seq) -> JobR
     }
 }
 
-fn from_step(problem: FieldProblem) -> ActError {
-    ActError::Invalid(Invalid::new("from_step", problem))
+fn from_step(problem: FieldProblem) -> ActionError {
+    ActionError::Invalid(FieldError::new("from_step", problem))
 }
 
 /// Gives the new job the checkpoints of the old one; with `step`, only those that a retry from it keeps.
@@ -187,7 +187,7 @@ fn copy_checkpoints(
     old: &JobRecord,
     new: &mut JobRecord,
     step: Option<&str>,
-) -> Result<(), ActError> {
+) -> Result<(), ActionError> {
     if !old.has.checkpoints && step.is_none() {
         return Ok(());
     }

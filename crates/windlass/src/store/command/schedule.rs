@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::effects::audit::{RecordActor, Subject};
 use super::submit;
 use crate::audit::AuditEvent;
-use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
+use crate::error::{FieldError, FieldProblem, ScheduleError, StoreError};
 use crate::job::{JobRecord, NewJob, ScheduleName, check_text};
 use crate::limits;
 use crate::schedule::ScheduleSpec;
@@ -45,7 +45,7 @@ pub(crate) fn check(
     ];
     match fields.into_iter().find(|(_, is_set, _)| *is_set) {
         Some((field, _, problem)) => {
-            Err(Invalid::new(field, FieldProblem::Contradiction(problem.into())).into())
+            Err(FieldError::new(field, FieldProblem::Contradiction(problem.into())).into())
         }
         None => Ok(()),
     }
@@ -70,7 +70,7 @@ pub(crate) fn put(
     if before.is_none() && !has_room(config.schedules.len(), own(), limits::SCHEDULES_MAX) {
         let problem =
             FieldProblem::TooLong { length: config.schedules.len() + 1, limit: limits::SCHEDULES_MAX };
-        return Err(Invalid::new("schedules", problem).into());
+        return Err(FieldError::new("schedules", problem).into());
     }
     let is_same = |before: &&Arc<Schedule>| {
         (&before.timing, before.missed, before.overlap, &before.job)
@@ -86,7 +86,7 @@ pub(crate) fn put(
     let will_run = schedule.timing.next_after(schedule.start, schedule.start).is_some();
     if before.as_ref().is_none_or(|before| before.timing != new.timing) && !will_run {
         let problem = FieldProblem::Contradiction("is in the past: it would never run".into());
-        return Err(Invalid::new("at", problem).into());
+        return Err(FieldError::new("at", problem).into());
     }
     let event = if before.is_some() { AuditEvent::ScheduleUpdated } else { AuditEvent::ScheduleCreated };
     record(tx, event, &schedule, &RecordActor::caller(caller, None));
@@ -146,7 +146,7 @@ pub(crate) fn pause(
     let pause = how.begin(caller, now);
     let expires_at = pause.expires_at;
     let mut next = Schedule { paused: Some(pause), ..Schedule::clone(&schedule) };
-    // Runs during a pause are skipped for good; they do not count as missed.
+    // Runs during a pause are skipped permanently; they do not count as missed.
     next.done_through = next.done_through.max(expires_at.unwrap_or(now));
     next.next_at = next.first_run();
     record(tx, AuditEvent::SchedulePaused, &next, &RecordActor::caller(caller, how.reason.as_deref()));

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::Semaphore;
 
-use crate::error::Invalid;
+use crate::error::FieldError;
 use crate::job::{JobType, Payload};
 use crate::limits;
 use crate::settings::{JobSchema, SchemaSteps, TypeSettings};
@@ -57,13 +57,13 @@ impl KnownSchemas {
         known.keys().any(|(_, one)| *one == place)
     }
 
-    pub(crate) fn of(&self, job_type: &JobType, place: SchemaKind) -> Option<JobSchema> {
+    pub(crate) fn get(&self, job_type: &JobType, place: SchemaKind) -> Option<JobSchema> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.is_empty() { None } else { known.get(&(job_type.clone(), place)).cloned() }
     }
 
     fn cache(&self, job_type: &JobType, place: SchemaKind, schema: Option<&JobSchema>) {
-        match (self.of(job_type, place), schema) {
+        match (self.get(job_type, place), schema) {
             (None, None) => {}
             (Some(known), Some(schema)) if known.is_same(schema) => {}
             (_, schema) => {
@@ -99,7 +99,7 @@ pub(crate) struct SchemaChecks {
 #[derive(Debug)]
 struct CheckResults {
     schema: JobSchema,
-    verdicts: HashMap<usize, Result<(), Invalid>>,
+    verdicts: HashMap<usize, Result<(), FieldError>>,
 }
 
 impl SchemaChecks {
@@ -123,7 +123,7 @@ impl SchemaChecks {
         job_type: &JobType,
         settings: Option<&TypeSettings>,
         payload: &Payload,
-    ) -> Result<(), Invalid> {
+    ) -> Result<(), FieldError> {
         let schema = SchemaKind::Payload.schema(settings);
         known.cache(job_type, SchemaKind::Payload, schema);
         let Some(schema) = schema else { return Ok(()) };
@@ -138,7 +138,7 @@ impl SchemaChecks {
         job_type: &JobType,
         settings: Option<&TypeSettings>,
         result: &[u8],
-    ) -> Result<(), Invalid> {
+    ) -> Result<(), FieldError> {
         let schema = SchemaKind::Result.schema(settings);
         known.cache(job_type, SchemaKind::Result, schema);
         schema.map_or(Ok(()), |schema| self.compare(job_type, SchemaKind::Result, schema, result))
@@ -150,7 +150,7 @@ impl SchemaChecks {
         place: SchemaKind,
         schema: &JobSchema,
         json: &[u8],
-    ) -> Result<(), Invalid> {
+    ) -> Result<(), FieldError> {
         if let Some(done) = self.done.get_mut(&(job_type.clone(), place))
             && done.schema == *schema
         {

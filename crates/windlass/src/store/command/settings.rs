@@ -7,7 +7,7 @@ use serde_json::json;
 use super::effects::audit::{RecordActor, Subject};
 use crate::audit::AuditEvent;
 use crate::callback;
-use crate::error::{ActError, FieldProblem, Invalid};
+use crate::error::{ActionError, FieldError, FieldProblem};
 use crate::job::{JobType, QueueName, Tenant};
 use crate::limits;
 use crate::settings::patch::{Field, QueuePatch, SettingsPatch, TenantPatch, TypePatch};
@@ -56,7 +56,7 @@ pub(crate) fn configure(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     patch: &SettingsPatch,
-) -> Result<SettingsReport, ActError> {
+) -> Result<SettingsReport, ActionError> {
     match patch {
         SettingsPatch::Queue(queue, patch) => {
             let (settings, is_changed) = configure_queue(tx, caller, queue, patch)?;
@@ -78,7 +78,7 @@ fn configure_type(
     caller: &Caller,
     job_type: &JobType,
     patch: &TypePatch,
-) -> Result<(TypeSettings, bool), ActError> {
+) -> Result<(TypeSettings, bool), ActionError> {
     caller.require(Permission::Administer)?;
     let before = tx.config()?.types.get(job_type).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
@@ -99,7 +99,7 @@ fn configure_tenant(
     caller: &Caller,
     tenant: &Tenant,
     patch: &TenantPatch,
-) -> Result<(TenantSettings, bool), ActError> {
+) -> Result<(TenantSettings, bool), ActionError> {
     caller.require(Permission::Administer)?;
     let before = tx.config()?.tenants.get(tenant).cloned();
     let settings = patch.applied_to(before.clone().unwrap_or_default());
@@ -120,7 +120,7 @@ fn configure_queue(
     caller: &Caller,
     queue: &QueueName,
     patch: &QueuePatch,
-) -> Result<(QueueSettings, bool), ActError> {
+) -> Result<(QueueSettings, bool), ActionError> {
     caller.require(Permission::Configure)?;
     let key = (queue.clone(), caller.tenant.clone());
     let config = tx.config()?;
@@ -153,10 +153,14 @@ fn configure_queue(
 }
 
 /// Checks a push target: its URL, and the number of existing targets.
-fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Push) -> Result<(), ActError> {
+fn check_push(
+    tx: &mut WriteTx<'_>,
+    key: &(QueueName, Option<Tenant>),
+    push: &Push,
+) -> Result<(), ActionError> {
     if key.0.as_str() == callback::QUEUE {
         let problem = FieldProblem::Contradiction("this queue is reserved for the system".into());
-        return Err(Invalid::new("push", problem).into());
+        return Err(FieldError::new("push", problem).into());
     }
     push.check_target(&tx.env.options.targets)?;
     let config = tx.config()?;
@@ -165,7 +169,7 @@ fn check_push(tx: &mut WriteTx<'_>, key: &(QueueName, Option<Tenant>), push: &Pu
     let limit = limits::PUSH_TARGETS_MAX;
     if !has_room(others.clone().count(), own.count(), limit) {
         let problem = FieldProblem::Contradiction(format!("{limit} queues already have a push target"));
-        return Err(Invalid::new("push", problem).into());
+        return Err(FieldError::new("push", problem).into());
     }
     Ok(())
 }

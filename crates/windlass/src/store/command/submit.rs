@@ -20,7 +20,7 @@ use keys::Duplicate;
 pub(crate) use keys::concurrency_key;
 pub(crate) use keys::unique_holder;
 
-use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
+use crate::error::{FieldError, FieldProblem, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, Lane, Need, NewJob, Seq};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
@@ -81,7 +81,7 @@ pub(crate) fn check(
         let problem = FieldProblem::TooLong { length: jobs.len(), limit: limits::BATCH_JOBS_MAX };
         return Err(SubmitError::Invalid {
             index: limits::BATCH_JOBS_MAX,
-            invalid: Invalid::new("jobs", problem),
+            invalid: FieldError::new("jobs", problem),
         });
     }
     let mut all = 0;
@@ -271,7 +271,7 @@ enum DependencyRef {
 }
 
 fn invalid(index: usize, field: impl Into<String>, problem: FieldProblem) -> SubmitError {
-    SubmitError::Invalid { index, invalid: Invalid::new(field, problem) }
+    SubmitError::Invalid { index, invalid: FieldError::new(field, problem) }
 }
 
 impl<'a> Batch<'a> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, StoreError, WorkError};
+use crate::error::{FieldError, FieldProblem, StoreError, WorkError};
 use crate::job::{JobType, QueueName, WorkerId, check_text};
 use crate::limits;
 use crate::store::caller::{Caller, Permission, Role};
@@ -47,13 +47,13 @@ impl Default for NewWorker {
 }
 
 impl NewWorker {
-    fn check(&self) -> Result<(), Invalid> {
+    fn check(&self) -> Result<(), FieldError> {
         check_text("name", Some(&self.name), limits::NAME_CHARS_MAX)?;
         check_text("version", self.version.as_deref(), limits::NAME_CHARS_MAX)?;
         for (field, length) in [("queues", self.queues.len()), ("types", self.types.len())] {
             if length > limits::WORKER_NAMES_MAX {
                 let problem = FieldProblem::TooLong { length, limit: limits::WORKER_NAMES_MAX };
-                return Err(Invalid::new(field, problem));
+                return Err(FieldError::new(field, problem));
             }
         }
         let queues = self.queues.iter().map(QueueName::as_str);
@@ -61,7 +61,7 @@ impl NewWorker {
         let length = registry::bytes_of(queues, types, &self.name, self.version.as_deref());
         if length > limits::WORKER_BYTES_MAX {
             let field = if self.queues.len() >= self.types.len() { "queues" } else { "types" };
-            return Err(Invalid::new(
+            return Err(FieldError::new(
                 field,
                 FieldProblem::TooManyBytes { length, limit: limits::WORKER_BYTES_MAX },
             ));
@@ -83,7 +83,7 @@ fn refuse_reserved(caller: &Caller, new: &NewWorker) -> Result<(), WorkError> {
     for (field, name) in [("queues", queue), ("types", job_type)] {
         if let Some(name) = name {
             let problem = FieldProblem::Contradiction(format!("`{name}` is reserved for the server itself"));
-            return Err(Invalid::new(field, problem).into());
+            return Err(FieldError::new(field, problem).into());
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ pub(crate) struct Period {
 
 impl Period {
     /// The day or month that `now` is in.
-    pub(crate) fn of(period: BudgetPeriod, now: Timestamp) -> Period {
+    pub(crate) fn containing(period: BudgetPeriod, now: Timestamp) -> Period {
         let instant = jiff::Timestamp::from_millisecond(now.as_millis()).expect("the range is within jiff's");
         let today = instant.to_zoned(TimeZone::UTC).date();
         let (name, next) = match period {
@@ -67,8 +67,8 @@ pub(crate) fn spent_key(tenant: &Tenant) -> String {
 impl BudgetUsage {
     /// Adds a cost booked now.
     pub(crate) fn add(&mut self, cents: i64, now: Timestamp) {
-        self.day.add(Period::of(BudgetPeriod::Day, now), cents);
-        self.month.add(Period::of(BudgetPeriod::Month, now), cents);
+        self.day.add(Period::containing(BudgetPeriod::Day, now), cents);
+        self.month.add(Period::containing(BudgetPeriod::Month, now), cents);
     }
 
     /// The amount spent in this period.
@@ -99,7 +99,7 @@ pub(crate) fn overdrawn(
 ) -> Option<BudgetExceeded> {
     let budget_cents = settings.budget_cents?;
     let kind = settings.budget_period.unwrap_or_default();
-    let period = Period::of(kind, now);
+    let period = Period::containing(kind, now);
     let spent_cents = spent.map_or(0, |spent| spent.in_period(kind, &period));
     let is_over = u64::try_from(spent_cents).unwrap_or(0) >= budget_cents;
     is_over.then_some(BudgetExceeded { budget_cents, spent_cents, period: kind, until: period.ends_at })
@@ -116,18 +116,18 @@ mod tests {
     #[test]
     fn periods_are_days_and_months_of_utc() {
         let now = at("2028-02-29T23:59:59.999Z");
-        let day = Period::of(BudgetPeriod::Day, now);
+        let day = Period::containing(BudgetPeriod::Day, now);
         assert_eq!((day.name.as_str(), day.ends_at), ("2028-02-29", at("2028-03-01T00:00:00Z")));
-        let month = Period::of(BudgetPeriod::Month, at("2027-12-01T00:00:00Z"));
+        let month = Period::containing(BudgetPeriod::Month, at("2027-12-01T00:00:00Z"));
         assert_eq!((month.name.as_str(), month.ends_at), ("2027-12", at("2028-01-01T00:00:00Z")));
-        assert_eq!(Period::of(BudgetPeriod::Month, Timestamp::MAX).ends_at, Timestamp::MAX);
+        assert_eq!(Period::containing(BudgetPeriod::Month, Timestamp::MAX).ends_at, Timestamp::MAX);
     }
 
     #[test]
     fn counting_restarts_with_each_period() {
         let mut spent = BudgetUsage::default();
         let sums = |spent: &BudgetUsage, now| {
-            let sum = |kind| spent.in_period(kind, &Period::of(kind, now));
+            let sum = |kind| spent.in_period(kind, &Period::containing(kind, now));
             (sum(BudgetPeriod::Day), sum(BudgetPeriod::Month))
         };
         spent.add(30, at("2027-01-30T12:00:00Z"));

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::job::{JobId, JobRecord, Need, Seq, WorkerId};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::documents::config::{PauseRecord, PauseScope, encode, parse};
 use crate::store::engine::{Document, DocumentKind, Edge, EngineResult, Read};
 
@@ -143,6 +144,11 @@ pub(crate) fn of_dependents(
     kept.map(|document| Cascade::parse(&document)).transpose()
 }
 
+/// Whether the priority of this job has yet to be propagated to some of its dependents.
+pub(crate) fn propagates_priority(db: &mut (impl Read + ?Sized), job: &JobRecord) -> EngineResult<bool> {
+    Ok(db.document(DocumentKind::Cascade, &priority_key(job.depth, job.seq))?.is_some())
+}
+
 /// Whether this child of a cancelled job has yet to be cancelled.
 pub(crate) fn cancels(db: &mut (impl Read + ?Sized), parent: &JobRecord, child: Seq) -> EngineResult<bool> {
     let key = format!("{}.all", children_key(parent.depth, parent.seq));
@@ -194,7 +200,7 @@ fn children_key(depth: u32, Seq(parent): Seq) -> String {
 /// Cascades as documents; of several with one key the last.
 pub(crate) fn documents(cascades: &[Cascade]) -> Vec<Document> {
     let by_key: BTreeMap<String, &Cascade> =
-        cascades.iter().map(|cascade| (cascade.key(), cascade)).collect();
+        cascades.iter().map(|cascade| (cascade.key(), cascade)).collect_ordered();
     by_key.into_iter().map(|(key, cascade)| Document { key, body: encode(cascade) }).collect()
 }
 

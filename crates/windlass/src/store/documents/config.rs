@@ -18,6 +18,7 @@ use crate::job::{
 };
 use crate::key::KeyId;
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::settings::shorter;
 use crate::settings::{PauseMode, Push, QueueSettings, Rate, Retention, TenantSettings, TypeSettings};
 use crate::store::caller::Caller;
@@ -257,7 +258,7 @@ impl Config {
             tenant.is_none() || everybodys.is_none_or(|settings| settings.push.is_none())
         };
         let found = self.queues.iter().filter(|(key, _)| is_in_force(key));
-        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect()
+        found.filter_map(|(key, settings)| Some((key.clone(), settings.push.clone()?))).collect_ordered()
     }
 
     /// How many queues, types and lanes with jobs a tenant may have.
@@ -429,20 +430,20 @@ impl Config {
 
     /// The retention of a job in this lane that ended in this state, if its type or its queue sets one.
     pub fn retention(&self, lane: &Lane, state: JobState) -> Option<Duration> {
-        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.of(state));
-        kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.of(state)))
+        let kind = self.types.get(&lane.job_type).and_then(|settings| settings.retention.get(state));
+        kind.or_else(|| self.queue_settings(lane).find_map(|settings| settings.retention.get(state)))
     }
 
     /// The store's retention of jobs that ended in this state, for types and queues that set none; `default` if the
     /// store sets none.
     pub fn store_retention(&self, state: JobState, default: Duration) -> Duration {
-        self.retention.of(state).unwrap_or(default)
+        self.retention.get(state).unwrap_or(default)
     }
 
     /// The shortest retention that any type or queue sets for jobs that ended in this state.
     pub fn retention_min(&self, state: JobState) -> Option<Duration> {
-        let types = self.types.values().filter_map(|settings| settings.retention.of(state));
-        types.chain(self.queues.values().filter_map(|settings| settings.retention.of(state))).min()
+        let types = self.types.values().filter_map(|settings| settings.retention.get(state));
+        types.chain(self.queues.values().filter_map(|settings| settings.retention.get(state))).min()
     }
 }
 

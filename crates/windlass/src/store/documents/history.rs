@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::minute_stats::Minute;
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 
 /// What statistics are about, within a tenant or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -255,7 +256,7 @@ impl Sample {
     }
 
     /// What was sampled of one scope. A scope without jobs is not stored: nothing was ready.
-    pub(crate) fn of(&self, scope: &HistoryScope) -> Point {
+    pub(crate) fn get(&self, scope: &HistoryScope) -> Point {
         let (ready, running) = self.jobs.get(&scope.key()).copied().unwrap_or_default();
         let slots = if scope.kind().is_none() { Gauge::sampled(self.slots) } else { Gauge::default() };
         Point { ready: Gauge::sampled(ready), running: Gauge::sampled(running), slots, ..Point::default() }
@@ -301,7 +302,7 @@ impl Sums {
                 taken[kind] <= limits::HISTORY_NAMES_MAX
             })
         });
-        by_load.into_iter().collect()
+        by_load.into_iter().collect_ordered()
     }
 }
 

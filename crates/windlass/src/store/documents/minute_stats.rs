@@ -23,7 +23,7 @@ pub struct Minute {
     pub claimed: u64,
     /// Jobs completed.
     pub completed: u64,
-    /// Jobs failed for good.
+    /// Jobs failed permanently.
     pub failed: u64,
     /// Attempts that failed and are retried.
     pub retried: u64,

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{FieldProblem, Invalid};
+use crate::error::{FieldError, FieldProblem};
 use crate::job::{JobType, QueueName};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::caller::Caller;
 use crate::store::documents::config::{Config, PauseScope};
 
@@ -19,7 +20,7 @@ pub(crate) fn has_room(all: usize, own: usize, most: usize) -> bool {
 impl Config {
     /// Refuses settings or a pause of one more queue than the caller's tenant may name. Callers of all tenants are
     /// admins, who are not limited.
-    pub(crate) fn check_queue_named(&self, caller: &Caller, queue: &QueueName) -> Result<(), Invalid> {
+    pub(crate) fn check_queue_named(&self, caller: &Caller, queue: &QueueName) -> Result<(), FieldError> {
         let settings = self.queues.keys().map(|(queue, tenant)| (queue, tenant));
         let scopes = self.pauses.keys().chain(self.resumed.keys());
         let paused = scopes.filter_map(|scope| match scope {
@@ -29,17 +30,17 @@ impl Config {
             }
         });
         let named = settings.chain(paused).filter(|(_, tenant)| **tenant == caller.tenant);
-        let named: BTreeSet<&QueueName> = named.map(|(queue, _)| queue).collect();
+        let named: BTreeSet<&QueueName> = named.map(|(queue, _)| queue).collect_ordered();
         self.check_named(caller, ("queue", "max_queues"), queue, &named)
     }
 
     /// Refuses a pause of one more type than the caller's tenant may name.
-    pub(crate) fn check_type_named(&self, caller: &Caller, job_type: &JobType) -> Result<(), Invalid> {
+    pub(crate) fn check_type_named(&self, caller: &Caller, job_type: &JobType) -> Result<(), FieldError> {
         let named = self.pauses.keys().filter_map(|scope| match scope {
             PauseScope::Type { job_type, tenant } if *tenant == caller.tenant => Some(job_type),
             _ => None,
         });
-        self.check_named(caller, ("type", "max_types"), job_type, &named.collect())
+        self.check_named(caller, ("type", "max_types"), job_type, &named.collect_ordered())
     }
 
     fn check_named<N: Ord + ToString>(
@@ -48,7 +49,7 @@ impl Config {
         (field, name): (&str, &'static str),
         wanted: &N,
         named: &BTreeSet<&N>,
-    ) -> Result<(), Invalid> {
+    ) -> Result<(), FieldError> {
         let Some(tenant) = &caller.tenant else { return Ok(()) };
         let most = self.names_max(tenant);
         let limit = if field == "queue" { most.queues } else { most.types };
@@ -56,7 +57,7 @@ impl Config {
             return Ok(());
         }
         let (value, tenant) = (wanted.to_string(), tenant.to_string());
-        Err(Invalid::new(field, FieldProblem::LimitReached { name, value, limit, tenant }))
+        Err(FieldError::new(field, FieldProblem::LimitReached { name, value, limit, tenant }))
     }
 }
 

@@ -18,7 +18,7 @@ use super::schedules::{DeletedSchedule, Schedule};
 use super::webhook::WebhookSecrets;
 use crate::store::engine::{DocumentKind, Edge, JobDataPosition, Key};
 use crate::store::move_store::cursor::Cursor;
-use crate::store::move_store::mark::Mark;
+use crate::store::move_store::marker::MoveMarker;
 
 fn stored<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) -> Result<Option<T>, String> {
     let Ok(read) = parse::<T>(bytes) else { return Ok(None) };
@@ -81,9 +81,9 @@ fn documents_are_read_as_they_were_written() {
 #[test]
 fn a_move_continues_from_any_cursor_that_can_be_read() {
     Family::new("documents").seeds(SEEDS).cases(1_000).bytes(|bytes| {
-        let mark = stored::<Mark>(bytes)?;
+        let mark = stored::<MoveMarker>(bytes)?;
         let cursor = match mark {
-            Some(Mark::Arriving { cursor, .. }) => Some(cursor),
+            Some(MoveMarker::Arriving { cursor, .. }) => Some(cursor),
             _ => stored::<Cursor>(bytes)?,
         };
         let Some(mut cursor) = cursor else { return Ok(()) };

@@ -26,7 +26,7 @@ pub struct Damage {
 
 impl Damage {
     /// Damage of derived data.
-    pub fn of(derived: DerivedData, text: String) -> Damage {
+    pub fn new(derived: DerivedData, text: String) -> Damage {
         Damage { text, derived: Some(derived) }
     }
 }

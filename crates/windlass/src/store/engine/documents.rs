@@ -30,7 +30,7 @@ pub enum DocumentKind {
     Rate,
     /// Statistics of longer periods, samples of queue depths, and how far statistics are rolled up.
     History,
-    /// A checkpoint of the audit hash chain.
+    /// A seal of the audit trail.
     Seal,
     /// Costs booked per tenant and type.
     Cost,
@@ -50,7 +50,7 @@ pub enum DocumentKind {
     Cascade,
     /// The default retention of jobs, used if neither their type nor their queue sets one.
     Retention,
-    /// The newest checkpoint of the audit chain, stored apart from the checkpoints themselves.
+    /// The newest seal of the audit trail, stored apart from the seals themselves.
     AuditHead,
     /// A deleted schedule, which can be restored for a time.
     DeletedSchedule,

@@ -1,6 +1,6 @@
 //! The indexes that claims and timers read. Nothing is written here: all of it follows from the job records, and changes
 //! with [`JobTableMut`](super::JobTableMut) in the same commit. Which jobs belong to an index and where they stand in it
-//! is decided by pure functions: [`ClaimOrder::of`], [`ClaimOrder::when_due`] and [`acts_at`](crate::job::acts_at).
+//! is decided by pure functions: [`ClaimOrder::new`], [`ClaimOrder::when_due`] and [`acts_at`](crate::job::acts_at).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub trait ReadyIndex {
     fn fronts(&mut self, lanes: &[Arc<Lane>]) -> EngineResult<Vec<Option<ClaimOrder>>> {
         let cursor = |lane: &Arc<Lane>| LaneCursor { lane: lane.clone(), after: None };
         let first = self.ready(&lanes.iter().map(cursor).collect::<Vec<_>>(), 1)?;
-        Ok(first.iter().map(|jobs| jobs.first().map(ClaimOrder::of)).collect())
+        Ok(first.iter().map(|jobs| jobs.first().map(ClaimOrder::new)).collect())
     }
     /// The position of the first claimable job of each rank in each lane, lane after lane in the given order, up to
     /// `max` positions in all. Only ranks after the rank of the cursor are returned.

@@ -45,7 +45,7 @@ pub struct JobDataPosition {
 
 impl JobDataPosition {
     /// The position of job data.
-    pub fn of(data: &JobData) -> JobDataPosition {
+    pub fn new(data: &JobData) -> JobDataPosition {
         JobDataPosition { seq: data.seq, kind: data.kind, name: data.name.clone(), number: data.number }
     }
 }

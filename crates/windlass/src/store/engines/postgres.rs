@@ -129,6 +129,9 @@ impl PostgresEngine {
     }
 }
 
+/// Attempts to open a store that give the lock back as soon as every transaction does.
+const OPEN_ATTEMPTS_IN_HASTE: u32 = 2;
+
 fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError> {
     let mut link = connection::Connection::connect(address)?;
     migrate::migrate(&mut link, address)?;
@@ -136,13 +139,18 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut idle = IdleLimit::default();
     for attempt in 1.. {
         tables.idle_max = idle.begin(tables.link.round_trip());
-        let looked = look_at(&mut tables, address, env);
+        let looked = read_last_commit(&mut tables, address, env);
         let is_lost = tables.link.lost().is_some();
         match looked {
             // As for every transaction: a node that is frozen while it is opened gives the lock back soon.
             Err(error) if is_lost && attempt < limits::OPEN_ATTEMPTS => {
                 tracing::info!(%error, "connecting again to open the store");
-                idle.lost();
+                // The delay may be on the way, which this thread cannot tell: later attempts have more time in any case.
+                if attempt > OPEN_ATTEMPTS_IN_HASTE {
+                    idle.lost_after(None);
+                } else {
+                    idle.lost();
+                }
                 tables.relink(connection::Connection::connect(address)?);
             }
             looked => {
@@ -157,7 +165,7 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
 }
 
 /// Looks under the lock what the last commit is, and sets the clock by it.
-fn look_at(tables: &mut Tables, address: &Address, env: &Environment) -> EngineResult<()> {
+fn read_last_commit(tables: &mut Tables, address: &Address, env: &Environment) -> EngineResult<()> {
     let asked = env.clock.elapsed();
     let now = tables.begin_write(address.lock_key("write"), None, prefetch::PrefetchHints::default)?;
     let admitted = ConnectionCache::default().check_not_moved(tables, env);

@@ -179,8 +179,8 @@ fn open_writer(
     Ok(Writer {
         tables,
         env,
-        identity: Identity::of(location),
-        log: LogLength::of(location.beside("-wal")),
+        identity: Identity::read(location),
+        log: LogLength::new(location.beside("-wal")),
         marker,
         reserve: Reserve::open(&location.beside("-reserve"), location.mode),
         own,

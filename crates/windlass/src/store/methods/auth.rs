@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Deadline, Timestamp, WaitLimit};
-use crate::error::{ActError, FieldProblem, Invalid, StoreError};
+use crate::error::{ActionError, FieldError, FieldProblem, StoreError};
 use crate::job::{JobId, Tenant};
 use crate::key::{JobToken, KeyHash, KeyId, KeySecret};
 use crate::limits;
@@ -122,8 +122,8 @@ impl Store {
     /// Creates a key; admins only. The secret is in the answer and stored nowhere.
     ///
     /// # Errors
-    /// [`ActError`] if the caller is not an admin or a value is not allowed.
-    pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActError> {
+    /// [`ActionError`] if the caller is not an admin or a value is not allowed.
+    pub async fn create_key(&self, caller: &Caller, new: NewKey) -> Result<CreatedKey, ActionError> {
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| key::create(tx, &caller, &new);
         let created = self.write("create_key", Kind::Ordinary, work).await;
@@ -134,8 +134,8 @@ impl Store {
     /// Creates the admin key `bootstrap` from this secret if the store never had a key; returns whether it did.
     ///
     /// # Errors
-    /// [`ActError`] if the caller is not an admin, or the store is served by another process.
-    pub async fn bootstrap_key(&self, caller: &Caller, secret: KeySecret) -> Result<bool, ActError> {
+    /// [`ActionError`] if the caller is not an admin, or the store is served by another process.
+    pub async fn bootstrap_key(&self, caller: &Caller, secret: KeySecret) -> Result<bool, ActionError> {
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| key::bootstrap(tx, &caller, &secret);
         let is_made = self.write("bootstrap_key", Kind::Ordinary, work).await;
@@ -146,8 +146,8 @@ impl Store {
     /// Revokes a key: in this process immediately, in other processes within a second; admins only.
     ///
     /// # Errors
-    /// [`ActError::NoSuchKey`] if there is none with this id.
-    pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActError> {
+    /// [`ActionError::NoSuchKey`] if there is none with this id.
+    pub async fn revoke_key(&self, caller: &Caller, id: KeyId) -> Result<(), ActionError> {
         let caller = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| key::revoke(tx, &caller, &id);
         let revoked = self.write("revoke_key", Kind::Ordinary, work).await;
@@ -172,7 +172,7 @@ impl Store {
     }
 
     /// All keys, the oldest first; admins only.
-    pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActError> {
+    pub async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, ActionError> {
         caller.require(Permission::Administer)?;
         let mut keys: Vec<ApiKey> = self.config(caller).await?.keys.values().cloned().collect();
         keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
@@ -210,18 +210,23 @@ impl Store {
     /// revoked or expires.
     ///
     /// # Errors
-    /// [`ActError`] if the caller has no key, if the time is out of range, or if there is no such job.
-    pub async fn job_token(&self, caller: &Caller, id: JobId, lasts: Duration) -> Result<JobToken, ActError> {
+    /// [`ActionError`] if the caller has no key, if the time is out of range, or if there is no such job.
+    pub async fn job_token(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        lasts: Duration,
+    ) -> Result<JobToken, ActionError> {
         if lasts.is_zero() || lasts > limits::JOB_TOKEN_MAX {
             let (value, max) = (format!("{lasts:?}"), format!("{:?}", limits::JOB_TOKEN_MAX));
             let problem = FieldProblem::OutOfRange { value, min: "1ms".into(), max };
-            return Err(Invalid::new("expires", problem).into());
+            return Err(FieldError::new("expires", problem).into());
         }
-        self.job(caller, id).await?.ok_or(ActError::NotFound(id))?;
+        self.job(caller, id).await?.ok_or(ActionError::NotFound(id))?;
         let config = self.keys_in_force().await?;
         let Some(key) = caller.key.as_ref().and_then(|key| config.keys.get(key)) else {
             let problem = FieldProblem::Contradiction("tokens are made with an API key".into());
-            return Err(Invalid::new("key", problem).into());
+            return Err(FieldError::new("key", problem).into());
         };
         let expires_at = self.env.clock.now().plus(lasts);
         Ok(JobToken::new(key.id.clone(), &key.hash, id, expires_at))

@@ -1,7 +1,7 @@
 //! Store time, and the generation of the store.
 
 use crate::clock::ClockReport;
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::generation::{self, NewGeneration};
@@ -20,8 +20,8 @@ impl Store {
     /// commit.
     ///
     /// # Errors
-    /// [`ActError::Forbidden`] unless the caller is an admin.
-    pub async fn accept_clock(&self, caller: &Caller) -> Result<ClockReport, ActError> {
+    /// [`ActionError::Forbidden`] unless the caller is an admin.
+    pub async fn accept_clock(&self, caller: &Caller) -> Result<ClockReport, ActionError> {
         let accepting = caller.clone();
         let work = move |tx: &mut WriteTx<'_>| clock::accept(tx, &accepting);
         let accepted = self.write("accept_clock", Kind::Urgent, work).await?;
@@ -31,7 +31,11 @@ impl Store {
 
     /// Begins a new generation of the store, as after a restore: fences issued before are refused, and the jobs that
     /// were running are claimable again. This does not count as a failure.
-    pub async fn begin_generation(&self, caller: &Caller, reason: &str) -> Result<NewGeneration, ActError> {
+    pub async fn begin_generation(
+        &self,
+        caller: &Caller,
+        reason: &str,
+    ) -> Result<NewGeneration, ActionError> {
         let (caller, reason) = (caller.clone(), reason.to_owned());
         let begin = move |tx: &mut WriteTx<'_>| generation::begin(tx, &caller, &reason);
         let number = self.write("begin_generation", Kind::Urgent, begin).await?;

@@ -9,11 +9,11 @@ use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::documents::error_stats::ErrorStats;
 use crate::store::query::history::{self, History, HistoryRequest};
-use crate::store::query::job_types::{self, TypeInfo};
 use crate::store::query::known::{self, KnownNames, ObjectName};
 use crate::store::query::list::{self, WorkerLoad};
 use crate::store::query::queues::{self, QueueInfo};
 use crate::store::query::stats::{self, Stats};
+use crate::store::query::types::{self, TypeInfo};
 
 impl Store {
     /// Information about a queue that this caller can see; an unused queue is empty.
@@ -44,7 +44,7 @@ impl Store {
 
     /// Information about every type that has jobs, settings or a pause and that this caller can see, by name.
     pub async fn job_types(&self, caller: &Caller) -> Result<Vec<TypeInfo>, StoreError> {
-        self.read_for(caller, "job_types", job_types::job_types).await
+        self.read_for(caller, "job_types", types::job_types).await
     }
 
     /// How many jobs each worker runs, as far as this caller can see; scans the newest `max` running jobs.

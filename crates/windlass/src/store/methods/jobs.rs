@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::WaitLimit;
-use crate::error::{ActError, StoreError, SubmitError};
+use crate::error::{ActionError, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob};
 use crate::limits;
 use crate::store::Store;
@@ -11,7 +11,7 @@ use crate::store::caller::{Caller, Permission};
 use crate::store::command::actions::signal;
 use crate::store::command::actions::{self, ActionReport, ActionRequest};
 use crate::store::command::bulk::{self, BulkAction, BulkCursor, BulkReport};
-use crate::store::command::precondition::{ActOptions, IfMatch};
+use crate::store::command::precondition::{ActionOptions, IfMatch};
 use crate::store::command::redrive::{self, Redrive};
 use crate::store::command::submit::{self, Receipt, SubmitOptions};
 use crate::store::filter::Filter;
@@ -67,21 +67,21 @@ impl Store {
         caller: &Caller,
         id: JobId,
         act: ActionRequest,
-    ) -> Result<ActionReport, ActError> {
-        self.act_with(caller, id, act, ActOptions::default()).await
+    ) -> Result<ActionReport, ActionError> {
+        self.act_with(caller, id, act, ActionOptions::default()).await
     }
 
     /// Like [`act`](Store::act), with options: strict, or only for given versions of the job.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if the job has another version in the commit that applies the action.
+    /// [`ActionError::Changed`] if the job has another version in the commit that applies the action.
     pub async fn act_with(
         &self,
         caller: &Caller,
         id: JobId,
         act: ActionRequest,
-        options: ActOptions,
-    ) -> Result<ActionReport, ActError> {
+        options: ActionOptions,
+    ) -> Result<ActionReport, ActionError> {
         self.write_for(caller, "act", Kind::Ordinary, move |tx, caller| {
             actions::act_with(tx, caller, id, &act, &options)
         })
@@ -89,21 +89,21 @@ impl Store {
     }
 
     /// Submits a copy of a final job as a new job.
-    pub async fn redrive(&self, caller: &Caller, id: JobId, how: Redrive) -> Result<JobRecord, ActError> {
+    pub async fn redrive(&self, caller: &Caller, id: JobId, how: Redrive) -> Result<JobRecord, ActionError> {
         self.redrive_if(caller, id, how, IfMatch::any()).await
     }
 
     /// Like [`redrive`](Store::redrive), if the job has one of these versions.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if it has another version.
+    /// [`ActionError::Changed`] if it has another version.
     pub async fn redrive_if(
         &self,
         caller: &Caller,
         id: JobId,
         how: Redrive,
         if_match: IfMatch,
-    ) -> Result<JobRecord, ActError> {
+    ) -> Result<JobRecord, ActionError> {
         let mut checks = self.check_redrive(caller, id, &how).await?;
         self.write_for(caller, "redrive", Kind::Submission, move |tx, caller| {
             redrive::redrive(tx, caller, id, (&how, &mut checks), &if_match)
@@ -112,15 +112,15 @@ impl Store {
     }
 
     /// Deletes a final job. Its audit records are kept.
-    pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActError> {
+    pub async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), ActionError> {
         self.delete_if(caller, id, IfMatch::any()).await
     }
 
     /// Like [`delete`](Store::delete), if the job has one of these versions.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if it has another version.
-    pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActError> {
+    /// [`ActionError::Changed`] if it has another version.
+    pub async fn delete_if(&self, caller: &Caller, id: JobId, if_match: IfMatch) -> Result<(), ActionError> {
         self.write_for(caller, "delete", Kind::Ordinary, move |tx, caller| {
             actions::delete(tx, caller, id, &if_match)
         })
@@ -134,14 +134,14 @@ impl Store {
         id: JobId,
         name: &str,
         value: Vec<u8>,
-    ) -> Result<JobRecord, ActError> {
+    ) -> Result<JobRecord, ActionError> {
         self.signal_if(caller, id, name, value, IfMatch::any()).await
     }
 
     /// Like [`signal`](Store::signal), but only a job in one of these versions.
     ///
     /// # Errors
-    /// [`ActError::Changed`] if it has another version.
+    /// [`ActionError::Changed`] if it has another version.
     pub async fn signal_if(
         &self,
         caller: &Caller,
@@ -149,7 +149,7 @@ impl Store {
         name: &str,
         value: Vec<u8>,
         if_match: IfMatch,
-    ) -> Result<JobRecord, ActError> {
+    ) -> Result<JobRecord, ActionError> {
         let name = name.to_owned();
         self.write_for(caller, "signal", Kind::Ordinary, move |tx, caller| {
             signal::signal(tx, caller, id, &name, &value, &if_match)
@@ -212,7 +212,7 @@ impl Store {
         caller: &Caller,
         filter: &Filter,
         action: BulkAction,
-    ) -> Result<BulkReport, ActError> {
+    ) -> Result<BulkReport, ActionError> {
         self.bulk_some(caller, filter, action, None, u64::MAX).await.map(|(done, _)| done)
     }
 
@@ -225,7 +225,7 @@ impl Store {
         action: BulkAction,
         from: Option<BulkCursor>,
         max: u64,
-    ) -> Result<(BulkReport, Option<BulkCursor>), ActError> {
+    ) -> Result<(BulkReport, Option<BulkCursor>), ActionError> {
         caller.require(Permission::ManageJob)?;
         let filter = bulk::narrowed(caller, filter);
         let last = match from {
@@ -260,11 +260,11 @@ impl Store {
     }
 
     /// How many jobs a bulk action would match; changes nothing.
-    pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActError> {
+    pub async fn bulk_dry_run(&self, caller: &Caller, filter: &Filter) -> Result<u64, ActionError> {
         caller.require(Permission::ManageJob)?;
         let filter = filter.clone();
         self.read_for(caller, "dry_run", move |tx, caller| list::matching(tx, caller, &filter))
             .await
-            .map_err(ActError::Store)
+            .map_err(ActionError::Store)
     }
 }

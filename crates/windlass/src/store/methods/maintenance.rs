@@ -1,4 +1,4 @@
-//! What maintenance does in rounds: timers, checkpoints of the audit trail, pruning.
+//! What maintenance does in rounds: timers, seals of the audit trail, pruning.
 
 use crate::audit::Seal;
 use crate::error::StoreError;
@@ -41,7 +41,7 @@ impl Store {
         self.seal_unless_moved(None).await
     }
 
-    /// Like [`seal`](Store::seal), but only if the newest checkpoint is still `left`: otherwise another process is
+    /// Like [`seal`](Store::seal), but only if the newest seal is still `left`: otherwise another process is
     /// sealing.
     pub(crate) async fn seal_unless_moved(&self, left: Option<Seal>) -> Result<SealReport, StoreError> {
         let found = self.read("seal", move |tx| audit_chain::read_backlog(tx, left.as_ref())).await?;

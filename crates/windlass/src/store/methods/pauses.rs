@@ -1,6 +1,6 @@
 //! Pauses of queues, types, tenants, workers and the whole store.
 
-use crate::error::ActError;
+use crate::error::ActionError;
 use crate::job::QueueName;
 use crate::store::Store;
 use crate::store::caller::Caller;
@@ -10,7 +10,12 @@ use crate::store::tx::request::Kind;
 
 impl Store {
     /// Pauses a scope; returns whether it was not paused before.
-    pub async fn pause(&self, caller: &Caller, target: PauseTarget, pause: Pause) -> Result<bool, ActError> {
+    pub async fn pause(
+        &self,
+        caller: &Caller,
+        target: PauseTarget,
+        pause: Pause,
+    ) -> Result<bool, ActionError> {
         self.write_for(caller, "pause", Kind::Urgent, move |tx, caller| {
             pause::pause(tx, caller, &target, &pause)
         })
@@ -20,15 +25,15 @@ impl Store {
     /// Like [`pause`](Store::pause), but it is an error if the scope is already paused.
     ///
     /// # Errors
-    /// [`ActError::AlreadyPaused`] if it is; the existing pause does not change.
+    /// [`ActionError::AlreadyPaused`] if it is; the existing pause does not change.
     pub async fn pause_strictly(
         &self,
         caller: &Caller,
         target: PauseTarget,
         how: Pause,
-    ) -> Result<(), ActError> {
+    ) -> Result<(), ActionError> {
         let changed = self.pause(caller, target.clone(), how).await;
-        pause::changed_or(ActError::AlreadyPaused, &target, changed)
+        pause::changed_or(ActionError::AlreadyPaused, &target, changed)
     }
 
     /// Ends a pause; returns whether there was one.
@@ -37,7 +42,7 @@ impl Store {
         caller: &Caller,
         target: PauseTarget,
         reason: Option<String>,
-    ) -> Result<bool, ActError> {
+    ) -> Result<bool, ActionError> {
         self.write_for(caller, "resume", Kind::Urgent, move |tx, caller| {
             pause::resume(tx, caller, &target, reason.as_deref())
         })
@@ -47,15 +52,15 @@ impl Store {
     /// Like [`resume`](Store::resume), but it is an error if the scope is not paused.
     ///
     /// # Errors
-    /// [`ActError::NotPaused`] if it is not.
+    /// [`ActionError::NotPaused`] if it is not.
     pub async fn resume_strictly(
         &self,
         caller: &Caller,
         target: PauseTarget,
         reason: Option<String>,
-    ) -> Result<(), ActError> {
+    ) -> Result<(), ActionError> {
         let changed = self.resume(caller, target.clone(), reason).await;
-        pause::changed_or(ActError::NotPaused, &target, changed)
+        pause::changed_or(ActionError::NotPaused, &target, changed)
     }
 
     /// Resumes the jobs that aggressive pauses of a queue have suspended, in bounded commits, whether or not the queue
@@ -65,7 +70,7 @@ impl Store {
         caller: &Caller,
         queue: QueueName,
         reason: Option<String>,
-    ) -> Result<BulkReport, ActError> {
+    ) -> Result<BulkReport, ActionError> {
         let (filter, action) = pause::resume_suspended(queue, reason);
         self.bulk(caller, &filter, action).await
     }

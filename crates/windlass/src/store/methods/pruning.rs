@@ -193,10 +193,10 @@ fn rules(config: &Config, state: JobState, default: Duration) -> (u64, Duration)
     let mut hasher = DefaultHasher::new();
     default.hash(&mut hasher);
     for (key, settings) in &config.queues {
-        settings.retention.of(state).map(|time| (key, time)).hash(&mut hasher);
+        settings.retention.get(state).map(|time| (key, time)).hash(&mut hasher);
     }
     for (key, settings) in &config.types {
-        settings.retention.of(state).map(|time| (key, time)).hash(&mut hasher);
+        settings.retention.get(state).map(|time| (key, time)).hash(&mut hasher);
     }
     (hasher.finish(), config.retention_min(state).map_or(default, |time| time.min(default)))
 }
@@ -243,10 +243,10 @@ impl Store {
         let ((rules, shortest), now) = self.read("prune", read_rules).await?;
         let pruning = &self.environment().pruning;
         let parts = pruning.begin(state, rules, now);
-        let look_again = now.plus(shortest.max(limits::PRUNE_LATE_MAX));
+        let keep_for_retry = now.plus(shortest.max(limits::PRUNE_LATE_MAX));
         let mut round = Round::default();
         for part in parts {
-            match self.prune_part(state, part, look_again, &mut round).await? {
+            match self.prune_part(state, part, keep_for_retry, &mut round).await? {
                 Some(found) => pruning.plan(state, |plan| plan.update(part, found)),
                 // The scan was incomplete: the next round starts from scratch.
                 None => pruning.plan(state, |plan| *plan = Plan::default()),
@@ -261,7 +261,7 @@ impl Store {
         &self,
         state: JobState,
         part: SeqRange,
-        look_again: Timestamp,
+        keep_for_retry: Timestamp,
         round: &mut Round,
     ) -> Result<Option<Vec<PruneSpan>>, StoreError> {
         let mut found: Vec<PruneSpan> = Vec::new();
@@ -277,7 +277,7 @@ impl Store {
             round.left += left;
             if let (Some(last), Some(next_at)) = (last, next_at) {
                 // Jobs that end later may also fall into this range.
-                found.push(PruneSpan { last, jobs: left, next_at: next_at.min(look_again) });
+                found.push(PruneSpan { last, jobs: left, next_at: next_at.min(keep_for_retry) });
             }
             match next {
                 Some(next) => rest = SeqRange { after: Some(next.seq), ..part },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, ManualClock, SystemClock, Timestamp};
 use crate::entropy::Entropy;
-use crate::error::{ActError, RestoreError, StoreError};
+use crate::error::{ActionError, RestoreError, StoreError};
 use crate::job::JobState;
 use crate::store::Store;
 use crate::store::caller::Caller;
@@ -131,9 +131,9 @@ fn count(counts: &Counts) -> (u64, u64) {
     (JobState::ALL.into_iter().map(by_state).sum(), open)
 }
 
-fn store_error(error: ActError) -> StoreError {
+fn store_error(error: ActionError) -> StoreError {
     match error {
-        ActError::Store(error) => error,
+        ActionError::Store(error) => error,
         other => StoreError::Database(other.to_string()),
     }
 }

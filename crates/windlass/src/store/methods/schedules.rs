@@ -66,7 +66,7 @@ impl Store {
         .await
     }
 
-    /// Pauses a schedule; returns whether it was not paused before. Runs during the pause are skipped for good.
+    /// Pauses a schedule; returns whether it was not paused before. Runs during the pause are skipped permanently.
     pub async fn pause_schedule(
         &self,
         caller: &Caller,

@@ -42,7 +42,7 @@ impl Store {
             return None;
         }
         let (job_type, json) = (&job.job_type, job.payload.bytes.clone());
-        let schema = self.env.schemas.of(job_type, SchemaKind::Payload)?;
+        let schema = self.env.schemas.get(job_type, SchemaKind::Payload)?;
         let address = address(&json);
         Some(PendingCheck { job_type: job_type.clone(), place: SchemaKind::Payload, schema, address, json })
     }
@@ -62,7 +62,7 @@ impl Store {
         let Ok(types) = self.types_of(caller, ids).await else { return Vec::new() };
         let wanted = |(id, json): (JobId, &[u8])| {
             let job_type: &JobType = types.get(&id)?;
-            let schema = self.env.schemas.of(job_type, SchemaKind::Result)?;
+            let schema = self.env.schemas.get(job_type, SchemaKind::Result)?;
             let (job_type, address) = (job_type.clone(), address(json));
             Some(PendingCheck { job_type, place: SchemaKind::Result, schema, address, json: Arc::from(json) })
         };
@@ -97,7 +97,7 @@ impl Store {
         };
         let mut types = self.types_of(caller, vec![id]).await?;
         let wanted = types.remove(&id).and_then(|job_type| {
-            let schema = self.env.schemas.of(&job_type, SchemaKind::Payload)?;
+            let schema = self.env.schemas.get(&job_type, SchemaKind::Payload)?;
             let (json, address) = (payload.bytes.clone(), address(&payload.bytes));
             Some(PendingCheck { job_type, place: SchemaKind::Payload, schema, address, json })
         });

@@ -1,6 +1,6 @@
 //! Settings of queues, types and tenants, and the store's retention.
 
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::settings::Retention;
 use crate::settings::patch::{RetentionPatch, SettingsPatch};
 use crate::store::caller::Caller;
@@ -16,12 +16,12 @@ impl Store {
     /// all.
     ///
     /// # Errors
-    /// [`ActError::Invalid`] names the refused field; nothing changed.
+    /// [`ActionError::Invalid`] names the refused field; nothing changed.
     pub async fn configure(
         &self,
         caller: &Caller,
         patch: impl Into<SettingsPatch>,
-    ) -> Result<SettingsReport, ActError> {
+    ) -> Result<SettingsReport, ActionError> {
         let patch = patch.into();
         self.compile_schemas(caller, &patch).await?;
         self.write_for(caller, "configure", Kind::Ordinary, move |tx, caller| {
@@ -54,12 +54,12 @@ impl Store {
     /// also to jobs that ended before.
     ///
     /// # Errors
-    /// [`ActError::Forbidden`] unless the caller is an admin.
+    /// [`ActionError::Forbidden`] unless the caller is an admin.
     pub async fn set_retention(
         &self,
         caller: &Caller,
         patch: RetentionPatch,
-    ) -> Result<RetentionSet, ActError> {
+    ) -> Result<RetentionSet, ActionError> {
         self.write_for(caller, "set_retention", Kind::Ordinary, move |tx, caller| {
             retention::set(tx, caller, &patch)
         })

@@ -1,12 +1,12 @@
 //! Variants of commands that return a snapshot of the job as of the commit itself: later changes, such as a waiting
 //! worker's claim, do not show in the answer.
 
-use crate::error::{ActError, StoreError, SubmitError};
+use crate::error::{ActionError, StoreError, SubmitError};
 use crate::job::{JobId, JobRecord, NewJob, Seq, Spec};
 use crate::store::Store;
 use crate::store::caller::Caller;
 use crate::store::command::actions::{self, ActionReport, ActionRequest};
-use crate::store::command::precondition::{ActOptions, IfMatch};
+use crate::store::command::precondition::{ActionOptions, IfMatch};
 use crate::store::command::redrive::{self, Redrive};
 use crate::store::command::submit::{Receipt, SubmitOptions};
 use crate::store::query::payload::PayloadReader;
@@ -31,8 +31,8 @@ impl Store {
         caller: &Caller,
         id: JobId,
         act: ActionRequest,
-        options: ActOptions,
-    ) -> Result<ActionReport<Snapshot>, ActError> {
+        options: ActionOptions,
+    ) -> Result<ActionReport<Snapshot>, ActionError> {
         let caller = caller.clone();
         self.write("act", Kind::Ordinary, move |tx| {
             let acted = actions::act_with(tx, &caller, id, &act, &options)?;
@@ -49,7 +49,7 @@ impl Store {
         id: JobId,
         how: Redrive,
         if_match: IfMatch,
-    ) -> Result<Snapshot, ActError> {
+    ) -> Result<Snapshot, ActionError> {
         let caller = caller.clone();
         let mut checks = self.check_redrive(&caller, id, &how).await?;
         self.write("redrive", Kind::Submission, move |tx| {

@@ -1,7 +1,7 @@
 //! Verification of the stored data, and the head of the audit trail for external verification.
 
 use crate::audit::SealPoint;
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::maintenance::{audit_chain, repair};
 use crate::store::tx::request::Kind;
@@ -36,13 +36,13 @@ impl Store {
     /// Does one repair of a plan, in a commit of its own with an audit record. Everything is derived again in this commit.
     ///
     /// # Errors
-    /// [`ActError::Forbidden`] unless the caller is an admin.
+    /// [`ActionError::Forbidden`] unless the caller is an admin.
     pub async fn repair(
         &self,
         caller: &Caller,
         plan: &RepairPlan,
         repair: &Repair,
-    ) -> Result<RepairResult, ActError> {
+    ) -> Result<RepairResult, ActionError> {
         let (Remedy::Derived(action), Some(defect)) = (&repair.remedy, &repair.defect) else {
             return Ok(RepairResult::Refused("the right value does not follow from stored data".to_owned()));
         };
@@ -60,7 +60,7 @@ impl Store {
         self.verify_audit_with_progress(AuditCheck::default(), |_| {}).await
     }
 
-    /// Like [`verify_audit`](Store::verify_audit), compared with externally stored checkpoints, and reports progress
+    /// Like [`verify_audit`](Store::verify_audit), compared with externally stored seals, and reports progress
     /// from another thread.
     pub async fn verify_audit_with_progress(
         &self,
@@ -73,9 +73,9 @@ impl Store {
         .await
     }
 
-    /// The newest checkpoint of the audit trail, to be stored externally; `None` if nothing was sealed yet. A caller of
+    /// The newest seal of the audit trail, to be stored externally; `None` if nothing was sealed yet. A caller of
     /// one tenant is refused: the audit trail is shared by all tenants.
-    pub async fn audit_head(&self, caller: &Caller) -> Result<Option<SealPoint>, ActError> {
+    pub async fn audit_head(&self, caller: &Caller) -> Result<Option<SealPoint>, ActionError> {
         if caller.tenant.is_some() {
             caller.require(Permission::Administer)?;
         }

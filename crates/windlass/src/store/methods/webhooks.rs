@@ -1,6 +1,6 @@
 //! The signing secrets of webhooks.
 
-use crate::error::{ActError, Forbidden};
+use crate::error::{ActionError, Forbidden};
 use crate::job::Tenant;
 use crate::store::Store;
 use crate::store::caller::{Caller, Permission};
@@ -19,7 +19,7 @@ impl Store {
         &self,
         caller: &Caller,
         tenant: Option<Tenant>,
-    ) -> Result<Vec<WebhookSecret>, ActError> {
+    ) -> Result<Vec<WebhookSecret>, ActionError> {
         let tenant = readable_tenant(caller, tenant)?;
         let (key, now) = (callback::secret_key(&tenant), self.env.clock.now());
         let known = self
@@ -38,7 +38,7 @@ impl Store {
         &self,
         caller: &Caller,
         tenant: Option<Tenant>,
-    ) -> Result<Vec<WebhookSecret>, ActError> {
+    ) -> Result<Vec<WebhookSecret>, ActionError> {
         let (caller, tenant) = (caller.clone(), readable_tenant(caller, tenant)?);
         let work = move |tx: &mut WriteTx<'_>| callback::rotate_webhook_secret(tx, &caller, &tenant);
         Ok(self.write("rotate_webhook_secret", Kind::Ordinary, work).await?)

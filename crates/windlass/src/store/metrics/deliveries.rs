@@ -27,7 +27,7 @@ pub enum DeliveryOutcome {
     Accepted,
     /// The receiver wants it later, or has an error of its own: it is retried.
     Deferred,
-    /// The receiver rejected it for good.
+    /// The receiver rejected it permanently.
     Rejected,
     /// There was no response.
     Unanswered,

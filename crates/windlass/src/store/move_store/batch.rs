@@ -123,7 +123,7 @@ fn read_page(db: &mut dyn Read, cursor: &Cursor, page: Page) -> EngineResult<(Ro
         }
         Cursor::JobData { after } => {
             let rows = exporter(db)?.job_data_after(after.as_ref(), page)?;
-            let next = rows.last().map(|last| Cursor::JobData { after: Some(JobDataPosition::of(last)) });
+            let next = rows.last().map(|last| Cursor::JobData { after: Some(JobDataPosition::new(last)) });
             (Rows::JobData(rows), next)
         }
         Cursor::Keys { after } => {

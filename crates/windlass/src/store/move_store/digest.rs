@@ -142,8 +142,8 @@ fn fold_job(fold: &mut Fold<'_>, row: &NewRow, packed: &mut Vec<u8>) {
     }
     fold.maybe(job.lane.version.as_ref().map(|version| version.as_str().as_bytes()));
     fold.bytes(&encode(&*job.policy));
-    let parts = SpecParts::of(&row.spec);
-    let columns = SpecColumns::of(&row.spec, &parts);
+    let parts = SpecParts::new(&row.spec);
+    let columns = SpecColumns::new(&row.spec, &parts);
     columns.texts.iter().for_each(|text| fold.maybe(text.map(str::as_bytes)));
     columns.lists.iter().for_each(|list| fold.maybe(*list));
     fold.bytes(columns.payload);

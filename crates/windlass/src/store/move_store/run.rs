@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::batch::{Batch, Rows};
 use super::cursor::{Cursor, PARTS};
 use super::digest::{Digests, PartDigest};
-use super::mark::Mark;
+use super::marker::MoveMarker;
 use crate::clock::{Clock, SystemClock, Timestamp, WaitLimit};
 use crate::entropy::Entropy;
 use crate::error::{MoveError, OpenError, StoreError};
@@ -164,8 +164,8 @@ impl Move {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let store = open_end(from, true, &clock)?;
         let (id, is_done, left_at) = match read_mark(&store).await? {
-            Some(Mark::Leaving { id, at, .. }) => (id, false, at),
-            Some(Mark::Moved { id, at, .. }) => (id, true, at),
+            Some(MoveMarker::Leaving { id, at, .. }) => (id, false, at),
+            Some(MoveMarker::Moved { id, at, .. }) => (id, true, at),
             _ => return Err(MoveError::NotMoved(from.shown.clone())),
         };
         if is_done && !is_forced {
@@ -174,12 +174,13 @@ impl Move {
         if let Some(to) = to {
             let target = open_end(to, true, &clock)?;
             match read_mark(&target).await? {
-                Some(Mark::Arriving { id: other, from, .. } | Mark::Arrived { id: other, from, .. })
-                    if other == id =>
-                {
-                    set(&target, Some(Mark::GivenUp { id, from }), None).await?;
+                Some(
+                    MoveMarker::Arriving { id: other, from, .. }
+                    | MoveMarker::Arrived { id: other, from, .. },
+                ) if other == id => {
+                    set(&target, Some(MoveMarker::GivenUp { id, from }), None).await?;
                 }
-                Some(Mark::GivenUp { .. }) => {}
+                Some(MoveMarker::GivenUp { .. }) => {}
                 _ => return Err(MoveError::OtherMove(to.shown.clone())),
             }
             target.close();
@@ -194,22 +195,26 @@ impl Move {
         let [from, to] = &self.names;
         let (source, target) = (read_mark(&self.from).await?, read_mark(&self.to).await?);
         match (source, target) {
-            (Some(Mark::Moved { id, .. }), Some(Mark::Arrived { id: other, .. })) if id == other => {
+            (Some(MoveMarker::Moved { id, .. }), Some(MoveMarker::Arrived { id: other, .. }))
+                if id == other =>
+            {
                 Ok(Plan::Nothing)
             }
-            (Some(Mark::Moved { id, .. }), Some(Mark::Arriving { id: other, .. })) if id == other => {
+            (Some(MoveMarker::Moved { id, .. }), Some(MoveMarker::Arriving { id: other, .. }))
+                if id == other =>
+            {
                 Ok(Plan::Open(id))
             }
-            (Some(Mark::Leaving { id, .. }), Some(Mark::Arriving { id: other, cursor, .. }))
+            (Some(MoveMarker::Leaving { id, .. }), Some(MoveMarker::Arriving { id: other, cursor, .. }))
                 if id == other =>
             {
                 Ok(Plan::Copy(id, cursor))
             }
-            (Some(Mark::Leaving { id, to: meant, .. }), None) if meant == *to => {
+            (Some(MoveMarker::Leaving { id, to: meant, .. }), None) if meant == *to => {
                 self.refuse_full_target().await?;
                 self.arrive(id).await
             }
-            (None | Some(Mark::Arrived { .. }), None) => {
+            (None | Some(MoveMarker::Arrived { .. }), None) => {
                 self.refuse_full_target().await?;
                 let entries = self.from.read::<_, StoreError>("move", inbox_counts).await?;
                 if entries.set_aside > 0 {
@@ -217,24 +222,28 @@ impl Move {
                 }
                 let id = format!("{:032x}", self.from.environment().entropy.bits());
                 let at = self.from.environment().clock.now();
-                set(&self.from, Some(Mark::Leaving { id: id.clone(), to: to.clone(), at }), None).await?;
+                set(&self.from, Some(MoveMarker::Leaving { id: id.clone(), to: to.clone(), at }), None)
+                    .await?;
                 if read_mark(&self.to).await?.is_some() {
                     set(&self.from, None, None).await?;
                     return Err(MoveError::SamePlace);
                 }
                 self.arrive(id).await
             }
-            (Some(Mark::Leaving { to, .. } | Mark::Moved { to, .. }), _) => {
+            (Some(MoveMarker::Leaving { to, .. } | MoveMarker::Moved { to, .. }), _) => {
                 Err(MoveError::AlreadyMoved { from: from.clone(), to })
             }
-            (Some(Mark::Arriving { .. } | Mark::GivenUp { .. }), _) => Err(MoveError::NotWhole(from.clone())),
-            (None | Some(Mark::Arrived { .. }), Some(_)) => Err(MoveError::OtherMove(to.clone())),
+            (Some(MoveMarker::Arriving { .. } | MoveMarker::GivenUp { .. }), _) => {
+                Err(MoveError::NotWhole(from.clone()))
+            }
+            (None | Some(MoveMarker::Arrived { .. }), Some(_)) => Err(MoveError::OtherMove(to.clone())),
         }
     }
 
     async fn arrive(&self, id: String) -> Result<Plan, MoveError> {
         let cursor = Cursor::start();
-        let mark = Mark::Arriving { id: id.clone(), from: self.names[0].clone(), cursor: cursor.clone() };
+        let mark =
+            MoveMarker::Arriving { id: id.clone(), from: self.names[0].clone(), cursor: cursor.clone() };
         set(&self.to, Some(mark), None).await?;
         Ok(Plan::Copy(id, cursor))
     }
@@ -282,7 +291,7 @@ impl Move {
             let (rows, part) = (current.rows.len() as u64, PARTS[current.rows.part()]);
             let next = current.next.clone();
             let mark =
-                Mark::Arriving { id: id.to_owned(), from: self.names[0].clone(), cursor: next.clone() };
+                MoveMarker::Arriving { id: id.to_owned(), from: self.names[0].clone(), cursor: next.clone() };
             let written = write(&self.to, current, mark);
             let (written, following) = tokio::join!(written, read(&self.from, next, self.page));
             written?;
@@ -340,14 +349,14 @@ impl Move {
         let [from, to] = self.names.clone();
         let (id, at) = (id.to_owned(), self.to.environment().clock.now());
         let left_at = match read_mark(&self.from).await? {
-            Some(Mark::Leaving { at, .. }) => at,
+            Some(MoveMarker::Leaving { at, .. }) => at,
             // It is not known any more.
             _ => Timestamp::MIN,
         };
         if is_source_open {
-            set(&self.from, Some(Mark::Moved { id: id.clone(), to, at }), None).await?;
+            set(&self.from, Some(MoveMarker::Moved { id: id.clone(), to, at }), None).await?;
         }
-        set(&self.to, Some(Mark::Arrived { id, from, at }), Some(left_at)).await
+        set(&self.to, Some(MoveMarker::Arrived { id, from, at }), Some(left_at)).await
     }
 }
 
@@ -399,21 +408,21 @@ fn is_in_use(address: &str) -> Result<bool, OpenError> {
     Err(OpenError::UnknownAddress(address.to_owned()))
 }
 
-async fn read_mark(store: &Store) -> Result<Option<Mark>, StoreError> {
-    store.read("move", |tx| Mark::read(tx.db)).await
+async fn read_mark(store: &Store) -> Result<Option<MoveMarker>, StoreError> {
+    store.read("move", |tx| MoveMarker::read(tx.db)).await
 }
 
 /// Marks a store, and pauses or resumes its SQL inbox. A store that is served from now on was not since `left_at`.
-async fn set(store: &Store, mark: Option<Mark>, left_at: Option<Timestamp>) -> Result<(), StoreError> {
+async fn set(store: &Store, mark: Option<MoveMarker>, left_at: Option<Timestamp>) -> Result<(), StoreError> {
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         if left_at.is_some_and(|at| tx.now.since(at) > limits::HEARTBEAT_EVERY) {
             tx.begin_service()?;
         }
         let db = tx.db()?;
         if let Some(inbox) = db.inbox_mut() {
-            inbox.set_inbox_paused(mark.as_ref().is_some_and(Mark::is_shut))?;
+            inbox.set_inbox_paused(mark.as_ref().is_some_and(MoveMarker::is_shut))?;
         }
-        Mark::write(db, mark.as_ref())
+        MoveMarker::write(db, mark.as_ref())
     };
     store.write("move", Kind::Ordinary, work).await
 }
@@ -423,11 +432,11 @@ async fn read(store: &Store, cursor: Cursor, page: Page) -> Result<Option<Batch>
 }
 
 /// Writes rows and the mark that records it, in one commit.
-async fn write(store: &Store, batch: Batch, mark: Mark) -> Result<(), StoreError> {
+async fn write(store: &Store, batch: Batch, mark: MoveMarker) -> Result<(), StoreError> {
     let work = move |tx: &mut WriteTx<'_>| -> Result<(), StoreError> {
         let db = tx.db()?;
         batch.write(db)?;
-        Mark::write(db, Some(&mark))
+        MoveMarker::write(db, Some(&mark))
     };
     store.write("move", Kind::Submission, work).await
 }

@@ -41,7 +41,7 @@ impl EventFeed {
     /// A feed of events from now on.
     pub(crate) async fn from_now(store: Store, caller: Caller) -> Result<EventFeed, StoreError> {
         let mut feed = EventFeed::new(store, caller, 0);
-        feed.settle().await?;
+        feed.wait_for_earlier_commits().await?;
         feed.after = feed.store.read("newest_record", newest_record).await?;
         Ok(feed)
     }
@@ -52,9 +52,9 @@ impl EventFeed {
     ///
     /// # Errors
     /// If the store could not be queried.
-    pub async fn settle(&self) -> Result<(), StoreError> {
+    pub async fn wait_for_earlier_commits(&self) -> Result<(), StoreError> {
         // An empty commit: it runs after those that have begun.
-        self.store.write("settle", Kind::Ordinary, |_| Ok::<(), StoreError>(())).await
+        self.store.write("wait_for_earlier_commits", Kind::Ordinary, |_| Ok::<(), StoreError>(())).await
     }
 
     /// The number to resume from: all audited records up to it were returned.

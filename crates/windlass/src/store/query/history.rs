@@ -162,7 +162,7 @@ fn load(
             }
         }
         for (minute, sample) in samples(tx.db, unrolled, span.before)? {
-            found.entry(minute).or_default().merge(&sample.of(scope));
+            found.entry(minute).or_default().merge(&sample.get(scope));
         }
     }
     Ok(found)

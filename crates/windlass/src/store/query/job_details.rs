@@ -291,7 +291,7 @@ pub(crate) fn groups(
         let limit = limits::VERIFY_PAGE;
         let mut page = tx.db.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
         let Some(last) = page.last() else { break };
-        after = Some(ClaimOrder::of(last));
+        after = Some(ClaimOrder::new(last));
         page.retain(|child| found.iter().any(|group| is_in(child, group)));
         let mut results = child_results(tx, &page, &mut room)?;
         for child in page {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::error::StoreError;
 use crate::job::{JobType, Lane, QueueName, Tenant};
+use crate::ordered::CollectOrdered;
 use crate::similar::similar;
 use crate::store::caller::Caller;
 use crate::store::documents::config::{Config, PauseScope};
@@ -44,7 +45,8 @@ pub(crate) fn known(
     let config = tx.config()?.seen_by(caller);
     let keys = tx.config()?;
     let tenants_of_keys = keys.keys.values().filter_map(|key| key.tenant.clone());
-    let tenants_of_keys: BTreeSet<Tenant> = tenants_of_keys.filter(|tenant| caller.can_see(tenant)).collect();
+    let tenants_of_keys: BTreeSet<Tenant> =
+        tenants_of_keys.filter(|tenant| caller.can_see(tenant)).collect_ordered();
     let lanes = tx.db.counts()?.lanes.keys().filter(|lane| caller.can_see(&lane.tenant));
     let (name, names): (&str, BTreeSet<&str>) = match what {
         ObjectName::Queue(queue) => (queue.as_str(), queues(&config, lanes.map(|lane| &**lane))),
@@ -61,7 +63,7 @@ pub(crate) fn known(
 }
 
 fn queues<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTreeSet<&'a str> {
-    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.queue.as_str()).collect();
+    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.queue.as_str()).collect_ordered();
     names.extend(config.queues.keys().map(|(queue, _)| queue.as_str()));
     names.extend(config.workers.values().flat_map(|worker| &worker.queues).map(QueueName::as_str));
     names.extend(config.schedules.values().map(|schedule| schedule.job.queue.as_str()));
@@ -75,7 +77,7 @@ fn queues<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTre
 }
 
 fn types<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTreeSet<&'a str> {
-    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.job_type.as_str()).collect();
+    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.job_type.as_str()).collect_ordered();
     names.extend(config.types.keys().map(JobType::as_str));
     names.extend(config.workers.values().flat_map(|worker| &worker.types).map(JobType::as_str));
     names.extend(config.schedules.values().map(|schedule| schedule.job.job_type.as_str()));
@@ -87,7 +89,7 @@ fn types<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTree
 }
 
 fn tenants<'a>(config: &'a Config, lanes: impl Iterator<Item = &'a Lane>) -> BTreeSet<&'a str> {
-    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.tenant.as_str()).collect();
+    let mut names: BTreeSet<&str> = lanes.map(|lane| lane.tenant.as_str()).collect_ordered();
     names.extend(config.tenants.keys().map(Tenant::as_str));
     names.extend(config.workers.values().filter_map(|worker| worker.tenant.as_ref()).map(Tenant::as_str));
     names.extend(config.schedules.keys().map(|(tenant, _)| tenant.as_str()));

@@ -22,7 +22,7 @@ pub struct Cursor(pub(crate) ClaimOrder);
 impl Cursor {
     /// The position after a job.
     pub fn after(job: &JobRecord) -> Cursor {
-        Cursor(ClaimOrder::of(job))
+        Cursor(ClaimOrder::new(job))
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn matching(tx: &mut ReadTx<'_>, caller: &Caller, filter: &Filter) ->
         let page = tx.db.scan(&Scan { filter: filter.clone(), order: Order::Oldest, after, limit })?;
         count += page.len() as u64;
         match page.last() {
-            Some(last) if page.len() == limit => after = Some(ClaimOrder::of(last)),
+            Some(last) if page.len() == limit => after = Some(ClaimOrder::new(last)),
             _ => return Ok(count),
         }
     }
@@ -175,7 +175,7 @@ pub(crate) fn count_up_to(
         let found = tx.db.search(&scan, limits::LIST_SCAN_MAX)?;
         jobs += found.jobs.len();
         let is_over = found.stopped.is_some() || jobs > max;
-        let last = found.jobs.last().filter(|_| found.jobs.len() == limit).map(ClaimOrder::of);
+        let last = found.jobs.last().filter(|_| found.jobs.len() == limit).map(ClaimOrder::new);
         if is_over || last.is_none() {
             return Ok(CountResult { jobs: jobs.min(max) as u64, is_all: !is_over });
         }

@@ -8,6 +8,7 @@ use super::stats::{ByState, minutes_by_lane, oldest_by_queue};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, QueueName, Tenant};
+use crate::ordered::CollectOrdered;
 use crate::settings::QueueSettings;
 use crate::store::caller::Caller;
 use crate::store::documents::config::{Config, PauseRecord, PauseScope, Resumption};
@@ -64,7 +65,7 @@ pub(crate) fn queues(
     });
     let all = with_jobs.chain(with_settings).chain(with_pause);
     let is_later = |queue: &&QueueName| after.is_none_or(|after| *queue > after);
-    let mut names: BTreeSet<QueueName> = all.filter(is_later).cloned().collect();
+    let mut names: BTreeSet<QueueName> = all.filter(is_later).cloned().collect_ordered();
     // Includes queues whose jobs are removed as soon as they finish.
     let recent = minutes_by_lane(tx, |lane| caller.can_see(&lane.tenant) && is_later(&&lane.queue))?;
     names.extend(recent.iter().map(|one| one.lane.queue.clone()));
@@ -88,7 +89,7 @@ fn infos(
     for name in names {
         let states = tx.db.counts()?.states(&LimitScope::Queue(name.clone(), caller.tenant.clone()));
         found.push(QueueInfo {
-            depth: JobState::ALL.into_iter().map(|state| (state, states[state as usize])).collect(),
+            depth: JobState::ALL.into_iter().map(|state| (state, states[state as usize])).collect_ordered(),
             oldest: oldest.remove(&name),
             minutes: minutes.remove(&name).unwrap_or_default(),
             paused: pause_of(&config, caller, &name, tx.now),

@@ -27,7 +27,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// The version of the job, for use in [`IfMatch`](crate::store::command::precondition::IfMatch).
     pub fn version(&self) -> Version {
-        self.shown_version.unwrap_or_else(|| Version::of(&self.job, &self.spec.metadata))
+        self.shown_version.unwrap_or_else(|| Version::new(&self.job, &self.spec.metadata))
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn seen(
 ) -> Result<Snapshot, StoreError> {
     let why = explain::reasons(tx, &job, explain::Depth::First)?.into_iter().next();
     // Computed before anything is removed: the version is the same for every caller.
-    let version = Version::of(&job, &spec.metadata);
+    let version = Version::new(&job, &spec.metadata);
     let is_redacted = !reader.reads(tx, &job, Some(&spec))?;
     if is_redacted {
         redact(&mut spec);

@@ -8,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobState, JobType, Lane, QueueName, Seq, Tenant};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::caller::Caller;
 use crate::store::documents::budget::{self, BudgetUsage, Period};
 use crate::store::documents::cascade::KEYS_END;
@@ -92,14 +93,14 @@ fn add<'a, N: Ord>(sums: &mut ByName<'a, N>, name: &'a N, counts: &StateCounts) 
 }
 
 fn by_state(counts: &StateCounts) -> ByState {
-    JobState::ALL.into_iter().map(|state| (state, counts[state as usize])).collect()
+    JobState::ALL.into_iter().map(|state| (state, counts[state as usize])).collect_ordered()
 }
 
 /// The first `most` names with their counts, and how many more there were.
 fn named<N: Ord + Clone>(sums: ByName<'_, N>, most: usize) -> (BTreeMap<N, ByState>, u64) {
     let left_out = sums.len().saturating_sub(most) as u64;
     let named = sums.into_iter().take(most).map(|(name, counts)| (name.clone(), by_state(&counts)));
-    (named.collect(), left_out)
+    (named.collect_ordered(), left_out)
 }
 
 /// Statistics with at most `most` names of each kind.
@@ -143,7 +144,7 @@ fn counted(tx: &mut ReadTx<'_>, caller: &Caller, most: usize) -> Result<Stats, S
         let spent =
             document.map(|document| parse::<BudgetUsage>(&document.body)).transpose()?.unwrap_or_default();
         let kind = settings.budget_period.unwrap_or_default();
-        stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::of(kind, tx.now)));
+        stats.spent.insert(tenant.clone(), spent.in_period(kind, &Period::containing(kind, tx.now)));
     }
     Ok(stats)
 }
@@ -220,7 +221,7 @@ pub(crate) fn oldest_by_lane(
             tx.is_wanted()?;
             for (cursor, head) in some.iter().zip(tx.db.ready(some, 1)?) {
                 let Some(head) = head.first() else { continue };
-                let place = ClaimOrder::of(head);
+                let place = ClaimOrder::new(head);
                 let known = oldest.entry(cursor.lane.clone()).or_insert(place.eligible_at);
                 *known = (*known).min(place.eligible_at);
                 let end = ClaimOrder { rank: place.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };

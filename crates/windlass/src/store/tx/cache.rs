@@ -15,7 +15,7 @@ use crate::store::documents::liveness::Liveness;
 use crate::store::documents::minute_stats::Rates;
 use crate::store::engine::{EngineResult, Read};
 use crate::store::environment::Environment;
-use crate::store::move_store::mark;
+use crate::store::move_store::marker;
 
 /// A connection's cache.
 #[derive(Debug, Default)]
@@ -33,6 +33,8 @@ pub struct ConnectionCache {
     /// Whether another connection has committed since this one last did: what is cached now will not be valid for long,
     /// and is not worth a query.
     pub(in crate::store) is_shared: bool,
+    /// Whether a look before the transaction has seen such commits, which the transaction then does not meet.
+    has_looked_past_others: bool,
     /// How far running jobs were scanned for leases of an earlier generation.
     pub(in crate::store) lease_sweep: LeaseSweep,
     /// When each lane's aging was last compared.
@@ -132,7 +134,7 @@ impl ConnectionCache {
         }
         let version = db.configuration_version()?;
         if self.shut.as_ref().is_none_or(|(known, _)| *known != version) {
-            self.shut = Some((version, mark::refusal(db)?));
+            self.shut = Some((version, marker::refusal(db)?));
         }
         match &self.shut {
             Some((_, Some(why))) => Err(StoreError::Moved(why.clone())),
@@ -168,8 +170,9 @@ impl ConnectionCache {
     /// Discards what was cached before another connection's commit.
     pub fn refresh(&mut self, db: &mut (impl Read + ?Sized)) {
         let generation = db.cache_generation();
-        self.is_shared = self.running.generation != generation;
-        if self.is_shared {
+        let has_news = self.running.generation != generation;
+        self.is_shared = has_news || std::mem::take(&mut self.has_looked_past_others);
+        if has_news {
             self.running.refresh(generation, db.changed_by_others());
             let heads = (std::mem::take(&mut self.aging_heads), std::mem::take(&mut self.lane_heads));
             self.outdate_counters();
@@ -182,6 +185,12 @@ impl ConnectionCache {
                 }
             }
         }
+    }
+
+    /// The same in a look before a transaction.
+    pub(in crate::store) fn refresh_ahead(&mut self, db: &mut (impl Read + ?Sized)) {
+        self.refresh(db);
+        self.has_looked_past_others = self.is_shared;
     }
 
     /// Discards what follows from stored jobs, after a change that bypassed them.
@@ -272,7 +281,7 @@ impl ConnectionCache {
     }
 
     /// The same after a look without the lock: nothing can have been written, and lanes begin where they were read.
-    pub(in crate::store) fn clear_after_look(&mut self) {
+    pub(in crate::store) fn clear_after_snapshot(&mut self) {
         let lane_heads = std::mem::take(&mut self.lane_heads);
         self.clear();
         self.lane_heads = lane_heads;

@@ -17,7 +17,7 @@ pub fn run(
     now: Timestamp,
     tasks: &mut [Box<dyn WriteTask>],
 ) -> Result<Effects, StoreError> {
-    let result = look(db, cache, env, now, tasks);
+    let result = run_tasks(db, cache, env, now, tasks);
     if result.is_err() {
         cache.clear();
     }
@@ -25,8 +25,8 @@ pub fn run(
 }
 
 /// Runs all tasks where nothing can be written. On an error the engine clears the cache, but for where lanes begin
-/// (`ConnectionCache::clear_after_look`).
-pub fn look(
+/// (`ConnectionCache::clear_after_snapshot`).
+pub(crate) fn run_tasks(
     db: &mut dyn Write,
     cache: &mut ConnectionCache,
     env: &Environment,

@@ -1,43 +1,19 @@
-//! Commands and queries on their way through an engine: typed outside, boxed inside, answered once.
+//! Commands and queries on their way through an engine.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Deadline, Stopwatch};
-use crate::error::{ActError, AlertError, ScheduleError, StoreError, SubmitError, WorkError};
+use crate::error::StoreError;
 use crate::job::JobId;
 use crate::limits;
 use crate::store::engine::{ReadTask, WriteTask};
 use crate::store::read_source::ReadSource;
 use crate::store::tx::read_tx::ReadTx;
+use crate::store::tx::work::{IsStoreError, PendingEnd, PendingReply, ReadWork, Work, WriteWork};
 use crate::store::tx::write_tx::WriteTx;
-
-/// An error type that may contain an engine error.
-pub(crate) trait IsStoreError: From<StoreError> {
-    /// The engine error, if it is one and not a refusal.
-    fn store_error(&self) -> Option<&StoreError>;
-}
-
-impl IsStoreError for StoreError {
-    fn store_error(&self) -> Option<&StoreError> {
-        Some(self)
-    }
-}
-
-macro_rules! is_store_error {
-    ($($error:ident),*) => {$(
-        impl IsStoreError for $error {
-            fn store_error(&self) -> Option<&StoreError> {
-                if let $error::Store(error) = self { Some(error) } else { None }
-            }
-        }
-    )*};
-}
-
-is_store_error!(SubmitError, ActError, WorkError, ScheduleError, AlertError);
 
 /// The kind of a task, for the engine that queues it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,120 +42,52 @@ pub(crate) enum Kind {
     Ordinary,
 }
 
-/// The progress of a command, shared by its caller and the engine.
-#[derive(Debug, Default)]
-struct Progress(AtomicU8);
-
-const WAITING: u8 = 0;
-const BEGUN: u8 = 1;
-const WITHDRAWN: u8 = 2;
-
-impl Progress {
-    fn change(&self, from: u8, to: u8) -> bool {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Marks it as about to run; returns false if it was withdrawn.
-    fn begin(&self) -> bool {
-        self.change(WAITING, BEGUN) || self.0.load(Ordering::Acquire) == BEGUN
-    }
-
-    /// Withdraws it; returns false if it may already have run.
-    fn withdraw(&self) -> bool {
-        self.change(WAITING, WITHDRAWN)
-    }
-}
-
-/// The pending answer to a command or a query.
-pub(crate) struct PendingReply<T, E> {
-    reply: oneshot::Receiver<Result<T, E>>,
-    deadline: Option<Deadline>,
-    progress: Arc<Progress>,
-    /// Whether it belongs to a command and not to a query, which changes nothing.
-    is_command: bool,
-}
-
-impl<T, E: From<StoreError>> PendingReply<T, E> {
-    /// Waits for the answer. The caller gets an answer by its deadline regardless of the engine; it may be that the
-    /// result of the change is unknown.
-    pub(crate) async fn wait(mut self) -> Result<T, E> {
-        let gone = || Err(StoreError::Closed.into());
-        tokio::select! {
-            biased;
-            answer = &mut self.reply => answer.unwrap_or_else(|_| gone()),
-            () = passed(self.deadline) => {
-                let is_withdrawn = self.progress.withdraw();
-                if let Ok(answer) = self.reply.try_recv() {
-                    return answer;
-                }
-                if is_withdrawn && !self.is_command {
-                    // The database did not receive the query: other queries took too long.
-                    return Err(StoreError::TooSlow("it was not started in time".to_owned()).into());
-                }
-                let why = if is_withdrawn || !self.is_command {
-                    "no answer in time; nothing was changed"
-                } else {
-                    "no answer in time; whether the change was made is not known"
-                };
-                Err(StoreError::Unavailable(why.to_owned()).into())
-            }
-        }
-    }
-}
-
-/// Returns when the deadline has passed.
-async fn passed(deadline: Option<Deadline>) {
-    match deadline {
-        Some(deadline) => deadline.plus(limits::ANSWER_MARGIN).passed().await,
-        None => std::future::pending().await,
-    }
+/// The result of a task that was not run.
+fn was_not_run() -> StoreError {
+    StoreError::Database("was not run".into())
 }
 
 /// A command on its way to a commit.
-pub(crate) struct Command<F, T, E> {
-    work: F,
+pub(crate) struct Command {
+    work: Arc<dyn WriteWork>,
     kind: Kind,
     deadline: Deadline,
     /// Since it was submitted; `None` once it has begun.
     waiting: Option<Stopwatch>,
-    progress: Arc<Progress>,
-    result: Option<Result<T, E>>,
-    reply: oneshot::Sender<Result<T, E>>,
+    end: oneshot::Sender<()>,
 }
 
-impl<F, T, E> Command<F, T, E>
-where
-    F: FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: IsStoreError + Send + 'static,
-{
+impl Command {
     /// The command, and a receiver for its answer.
-    pub(crate) fn with_answer(
+    pub(crate) fn with_answer<T, E>(
         kind: Kind,
         deadline: Deadline,
-        work: F,
-    ) -> (Box<dyn WriteTask>, PendingReply<T, E>) {
-        let (reply, answer) = oneshot::channel();
-        let progress: Arc<Progress> = Arc::default();
-        let answer = PendingReply {
-            reply: answer,
-            deadline: Some(deadline),
-            progress: progress.clone(),
-            is_command: true,
-        };
+        work: impl FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> (Box<dyn WriteTask>, PendingReply<T, E>)
+    where
+        T: Send + 'static,
+        E: IsStoreError + Send + 'static,
+    {
+        let work = Work::new(work);
+        let (task, end) = Command::with_end(kind, deadline, work.clone());
+        (task, PendingReply { end, work })
+    }
+
+    fn with_end(
+        kind: Kind,
+        deadline: Deadline,
+        work: Arc<dyn WriteWork>,
+    ) -> (Box<dyn WriteTask>, PendingEnd) {
+        let (sender, end) = oneshot::channel();
+        let end = PendingEnd { end, deadline: Some(deadline), work: work.clone(), is_command: true };
         let waiting = Some(Stopwatch::start());
-        (Box::new(Command { work, kind, deadline, waiting, progress, result: None, reply }), answer)
+        (Box::new(Command { work, kind, deadline, waiting, end: sender }), end)
     }
 }
 
-impl<F, T, E> WriteTask for Command<F, T, E>
-where
-    F: FnMut(&mut WriteTx<'_>) -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: IsStoreError + Send + 'static,
-{
+impl WriteTask for Command {
     fn run(&mut self, tx: &mut WriteTx<'_>) {
-        if !self.progress.begin() {
+        if !self.work.progress().begin() {
             return;
         }
         if let Some(waiting) = self.waiting.take() {
@@ -187,26 +95,18 @@ where
         }
         tx.begin();
         tx.call_trace = None;
-        let result = (self.work)(tx);
-        if let Err(error) = &result {
-            // The engine may have applied half of the writes, or SQLite may have ended the transaction: after an engine
-            // error nothing of this group may be committed.
-            match error.store_error() {
-                Some(store_error) => tx.abort(store_error),
-                None => tx.undo(),
-            }
-        }
-        self.result = Some(result);
+        self.work.run(tx);
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
-        let answer = match outcome {
-            Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
+        match outcome {
+            Ok(()) if self.work.is_ok().is_some() => {}
+            Ok(()) => self.work.fail(was_not_run()),
             // The caller gets the error of the commit, even if the command itself had been refused.
-            Err(error) => Err(error.into()),
-        };
+            Err(error) => self.work.fail(error),
+        }
         // The caller may have stopped waiting; the commit stands.
-        let _ = self.reply.send(answer);
+        let _ = self.end.send(());
     }
 
     fn adds_jobs(&self) -> bool {
@@ -248,59 +148,63 @@ where
     }
 
     fn is_withdrawn(&self) -> bool {
-        self.progress.0.load(Ordering::Acquire) == WITHDRAWN
+        self.work.progress().is_withdrawn()
     }
 
     fn undone(&mut self) {
-        self.progress.change(BEGUN, WAITING);
+        self.work.progress().undo();
     }
 }
 
 /// A query on its way to a snapshot.
-pub(crate) struct Query<F, T, E> {
-    work: F,
+pub(crate) struct Query {
+    work: Arc<dyn ReadWork>,
     /// `None` if there is no time limit.
     deadline: Option<Deadline>,
     /// Cancelled once no caller waits for the answer.
     cancellation: CancellationToken,
     /// The source of the read.
     made_for: Option<ReadSource>,
-    progress: Arc<Progress>,
-    result: Option<Result<T, E>>,
-    reply: oneshot::Sender<Result<T, E>>,
+    end: oneshot::Sender<()>,
 }
 
-impl<F, T, E> Query<F, T, E>
-where
-    F: FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: From<StoreError> + Send + 'static,
-{
+impl Query {
     /// The query, and a receiver for its answer. It ends early once `cancellation` is cancelled.
-    pub(crate) fn with_answer(
+    pub(crate) fn with_answer<T, E>(
         deadline: Option<Deadline>,
         cancellation: CancellationToken,
         made_for: Option<ReadSource>,
-        work: F,
-    ) -> (Box<dyn ReadTask>, PendingReply<T, E>) {
-        let (reply, answer) = oneshot::channel();
-        let progress: Arc<Progress> = Arc::default();
-        let answer = PendingReply { reply: answer, deadline, progress: progress.clone(), is_command: false };
-        (Box::new(Query { work, deadline, cancellation, made_for, progress, result: None, reply }), answer)
+        work: impl FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> (Box<dyn ReadTask>, PendingReply<T, E>)
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let work = Work::new(work);
+        let (task, end) = Query::with_end(deadline, cancellation, made_for, work.clone());
+        (task, PendingReply { end, work })
+    }
+
+    fn with_end(
+        deadline: Option<Deadline>,
+        cancellation: CancellationToken,
+        made_for: Option<ReadSource>,
+        work: Arc<dyn ReadWork>,
+    ) -> (Box<dyn ReadTask>, PendingEnd) {
+        let (sender, end) = oneshot::channel();
+        let end = PendingEnd { end, deadline, work: work.clone(), is_command: false };
+        (Box::new(Query { work, deadline, cancellation, made_for, end: sender }), end)
     }
 }
 
-impl<F, T, E> ReadTask for Query<F, T, E>
-where
-    F: FnMut(&mut ReadTx<'_>) -> Result<T, E> + Send + 'static,
-    T: Send + 'static,
-    E: From<StoreError> + Send + 'static,
-{
+impl ReadTask for Query {
     fn run(&mut self, tx: &mut ReadTx<'_>) {
-        self.progress.begin();
+        self.work.progress().begin();
         tx.ask_for(self.cancellation.clone());
-        let admitted = tx.is_wanted().and_then(|()| tx.check_not_moved());
-        self.result = Some(admitted.map_err(E::from).and_then(|()| (self.work)(tx)));
+        match tx.is_wanted().and_then(|()| tx.check_not_moved()) {
+            Ok(()) => self.work.run(tx),
+            Err(error) => self.work.fail(error),
+        }
     }
 
     fn is_long(&self) -> bool {
@@ -320,26 +224,29 @@ where
     }
 
     fn is_withdrawn(&self) -> bool {
-        self.reply.is_closed()
+        self.end.is_closed()
     }
 
     fn done(self: Box<Self>, outcome: Result<(), StoreError>) {
         let is_over = self.deadline.is_some_and(Deadline::is_over);
-        let answer = match outcome {
+        match (outcome, self.work.is_ok()) {
             // Engines interrupt queries that take too long; that is not a database error.
-            Ok(()) if is_over && matches!(self.result, Some(Err(_))) => {
-                Err(StoreError::TooSlow("the read was ended".to_owned()).into())
+            (Ok(()), Some(false)) if is_over => {
+                self.work.fail(StoreError::TooSlow("the read was ended".to_owned()));
             }
-            Ok(()) => self.result.unwrap_or_else(|| Err(StoreError::Database("was not run".into()).into())),
-            Err(error) => Err(error.into()),
-        };
-        let _ = self.reply.send(answer);
+            (Ok(()), Some(_)) => {}
+            (Ok(()), None) => self.work.fail(was_not_run()),
+            (Err(error), _) => self.work.fail(error),
+        }
+        let _ = self.end.send(());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use tracing::Span;
 
     use super::*;
     use crate::store::Store;
@@ -364,7 +271,7 @@ mod tests {
         let long_ago = Deadline::after(Duration::ZERO).minus(limits::ANSWER_MARGIN);
         let work = |_: &mut ReadTx<'_>| Ok::<(), StoreError>(());
         let (task, answer) = Query::with_answer(Some(long_ago), CancellationToken::new(), None, work);
-        assert!(matches!(answer.wait().await, Err(StoreError::TooSlow(_))));
+        assert!(matches!(answer.wait(Span::none()).await, Err(StoreError::TooSlow(_))));
         drop(task);
     }
 }

@@ -87,17 +87,17 @@ fn is_in_table(from: JobState, to: JobState) -> bool {
     LIFECYCLE.iter().any(|(_, states, ends)| states.contains(&from) && ends.contains(&to))
 }
 
-/// What an audit trail is compared with besides its own checkpoints.
+/// What an audit trail is compared with besides its own seals.
 #[derive(Debug, Clone, Default)]
 pub struct AuditCheck {
     /// An externally stored head: the record with its number must still have its hash.
     pub expected_head: Option<Seal>,
-    /// Keys whose signatures on checkpoints are accepted. If any are given, the newest checkpoint must be signed by
+    /// Keys whose signatures on seals are accepted. If any are given, the newest seal must be signed by
     /// one; if none are, any key is accepted.
     pub trusted: Vec<TicketPublicKey>,
 }
 
-/// The settings of the store for checkpoints.
+/// The settings of the store for seals.
 pub(super) fn own_check(tx: &ReadTx<'_>) -> AuditCheck {
     let tickets = tx.env.options.tickets.iter();
     let trusted = tickets.flat_map(|tickets| {
@@ -195,7 +195,7 @@ impl Ends {
     }
 }
 
-/// Signatures are valid, and none is missing after the first signed checkpoint.
+/// Signatures are valid, and none is missing after the first signed seal.
 fn check_signatures(
     report: &mut VerifyReport,
     points: &BTreeMap<u64, SealPoint>,

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::repair::Defect;
 use super::{VerifyCounts, VerifyReport};
 use crate::error::StoreError;
-use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq};
+use crate::job::{ChildGroup, JobRecord, JobState, Lane, Need, Seq, Wait};
 use crate::limits;
 use crate::store::command::effects::rate_limit::{KeyBucket, key_bucket_key};
 use crate::store::documents::cascade::{self, Cascade};
@@ -22,6 +22,7 @@ pub(super) struct Graph {
     groups: VerifyReport,
     tenants: VerifyReport,
     blocked: VerifyReport,
+    priorities: VerifyReport,
 }
 
 impl Default for Graph {
@@ -41,6 +42,10 @@ impl Default for Graph {
             blocked: VerifyReport::new(
                 "concurrency_keys",
                 "a blocked job waits for a job that holds its key or is next for it",
+            ),
+            priorities: VerifyReport::new(
+                "priorities",
+                "a job that waits for others is as urgent as the most urgent of them",
             ),
         }
     }
@@ -86,7 +91,7 @@ impl Near {
 
 impl Graph {
     pub(super) fn reports(self) -> Vec<VerifyReport> {
-        vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked]
+        vec![self.keys, self.dependencies, self.groups, self.tenants, self.blocked, self.priorities]
     }
 
     pub(super) fn check(
@@ -103,10 +108,15 @@ impl Graph {
         if facts.spec.idempotency_key.is_some() {
             self.keys.count_finding(idempotency_key(tx, facts)?.map(say));
         }
-        if !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty() {
+        let has_dependencies = !facts.spec.after.is_empty() || !facts.spec.after_any.is_empty();
+        if has_dependencies || job.state == JobState::Pending {
+            let finding = inherits_otherwise(tx, facts, near)?;
+            let defect = Some(Defect::Priority(job.seq));
+            self.priorities.count_defect(finding.map(|text| (say(text), defect)));
             self.check_dependencies(tx, facts, near)?;
         }
-        if job.has.children {
+        let waits_for_group = job.details.wait.as_ref().is_some_and(|wait| wait.groups().next().is_some());
+        if job.has.children || waits_for_group {
             self.check_groups(tx, job)?;
         }
         if let Some(parent) = job.parent
@@ -190,6 +200,11 @@ impl Graph {
         let is_live = !job.state.is_final();
         let any_open = any_kept > 0 && !any_ended;
         let differs = is_live && (after_open != job.after_unmet || (any_open && !job.any_unmet));
+        let is_stuck = job.state == JobState::Pending && !differs && !job.has_unmet_dependencies();
+        self.dependencies.count_defect(is_stuck.then(|| {
+            let defect = is_derivable.then_some(Defect::Dependencies(job.seq));
+            (format!("job {}: is pending without an open dependency", job.id), defect)
+        }));
         let too_many = edges.len() > limits::DEPENDENCIES_MAX || job.depth > limits::DEPENDENCY_DEPTH_MAX;
         self.dependencies.count_defect((differs || too_many).then(|| {
             let text = format!(
@@ -204,7 +219,9 @@ impl Graph {
     fn check_groups(&mut self, tx: &mut ReadTx<'_>, job: &JobRecord) -> Result<(), StoreError> {
         let limit = usize::try_from(limits::CHILD_GROUPS_MAX).unwrap_or(usize::MAX);
         let query = JobDataQuery { seq: job.seq, kind: JobDataKind::Group, name: None, above: None, limit };
+        let mut missing: BTreeSet<u64> = job.details.wait.iter().flat_map(Wait::groups).collect();
         for data in tx.db.job_data(query)? {
+            missing.remove(&data.number);
             let group: ChildGroup = parse(&data.body)?;
             let found = count_children(tx, job, data.number)?;
             let waits = job.details.wait.as_ref().is_some_and(|wait| wait.is_for_group(data.number));
@@ -214,9 +231,17 @@ impl Graph {
             let say = |finding: String| {
                 (format!("job {}: group {} {finding}", job.id, data.number), defect.clone())
             };
-            self.groups.count_defect(found.differ_from(&group, job.state.is_final()).map(say));
+            let differs = found.differ_from(&group, job.state.is_final());
+            let is_undecided = differs.is_none() && group.lacks_decision();
+            self.groups.count_defect(differs.map(say));
+            self.groups
+                .count_defect(is_undecided.then(|| say("is not decided, although its children are".into())));
             self.groups
                 .count_defect(is_stuck.then(|| say("is decided, and its parent still waits for it".into())));
+        }
+        for number in missing {
+            let text = format!("job {}: waits for group {number}, which does not exist", job.id);
+            self.groups.count_finding(Some(text));
         }
         Ok(())
     }
@@ -280,7 +305,7 @@ pub(crate) fn count_children(
         let scan = Scan { filter, order: Order::Oldest, after, limit: limits::VERIFY_PAGE };
         let page = tx.db.scan(&scan)?;
         let Some(last) = page.last() else { return Ok(found) };
-        after = Some(ClaimOrder::of(last));
+        after = Some(ClaimOrder::new(last));
         for child in page.iter().filter(|child| child.parent.is_some_and(|found| found.group == group)) {
             found.add(child);
         }
@@ -295,6 +320,33 @@ fn has_group(tx: &mut ReadTx<'_>, seq: Seq, group: u64) -> Result<bool, StoreErr
     let above = group.checked_sub(1);
     let query = JobDataQuery { seq, kind: JobDataKind::Group, name: None, above, limit: 1 };
     Ok(tx.db.job_data(query)?.first().is_some_and(|found| found.number == group))
+}
+
+/// How the priority that a job inherits differs from that of all its dependencies, unless a change is still on its way.
+fn inherits_otherwise(
+    tx: &mut ReadTx<'_>,
+    VerifyCounts { job, spec, .. }: &VerifyCounts,
+    near: &mut Near,
+) -> Result<Option<String>, StoreError> {
+    let edges = near.edges.get(&job.seq).cloned().unwrap_or_default();
+    // What was removed may have been more urgent.
+    let is_whole = edges.len() == spec.after.len() + spec.after_any.len();
+    if job.state.is_final() || !job.has_unmet_dependencies() || !is_whole {
+        return Ok(None);
+    }
+    let found: Vec<JobRecord> =
+        edges.iter().filter_map(|edge| near.jobs.get(&edge.dependency).cloned()).collect();
+    let most = found.iter().map(JobRecord::effective_priority).max();
+    if found.len() < edges.len() || most == Some(job.inherited) {
+        return Ok(None);
+    }
+    for (edge, dependency) in edges.iter().zip(&found) {
+        if cascade::propagates_priority(tx.db, dependency)? || near.covers(tx, edge)? {
+            return Ok(None);
+        }
+    }
+    let inherited = job.inherited;
+    Ok(most.map(|most| format!("inherits priority {inherited}, the jobs it waits for have {most}")))
 }
 
 type Finding = Option<(String, Option<Defect>)>;

@@ -14,12 +14,21 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// The code of the check that every submission is whole.
 const PAYLOADS: &str = "payloads";
 
-type Check = fn(&VerifyCounts, Timestamp) -> Option<String>;
+type Check = fn(&VerifyCounts, &Served) -> Option<String>;
+
+/// What the checks know of the store.
+pub(super) struct Served {
+    /// The time of the last commit: while no process serves the store, nothing can be moved.
+    pub(super) until: Timestamp,
+    /// Its generation.
+    pub(super) generation: u64,
+}
 
 const CHECKS: &[(&str, &str, Check)] = &[
     (PAYLOADS, "every job still has what was submitted, byte for byte", whole),
     ("final_states", "a final job has ended, and only a final one has", finality),
     ("leases", "a job has a lease exactly while it runs", lease),
+    ("generations", "no lease is of a generation of the store that has not begun", begun),
     ("single_completion", "at most one attempt completed, and only of a completed job", single_completion),
     ("attempts", "attempts are numbered without gaps and within their budget", attempts),
     ("times", "attempts follow one another, and the times of a job are in order", times),
@@ -27,7 +36,9 @@ const CHECKS: &[(&str, &str, Check)] = &[
     ("not_early", "no attempt started before the job's time", not_early),
     ("backoffs", "a backoff is within its policy's bounds", backoff),
     ("dependencies_first", "no job runs before its dependencies are met", no_early_run),
+    ("waits", "a job that waits names what it waits for", waits),
     ("checkpoints", "checkpoints are as many as the job says", checkpoints),
+    ("results", "a job still has the result that it was completed with", result),
     ("lifetimes", "no live job is older than its lifetime", lifetime),
 ];
 
@@ -35,11 +46,11 @@ pub(super) fn reports() -> Vec<VerifyReport> {
     CHECKS.iter().map(|(code, promise, _)| VerifyReport::new(code, promise)).collect()
 }
 
-pub(super) fn check(reports: &mut [VerifyReport], facts: &VerifyCounts, served_until: Timestamp) {
+pub(super) fn check(reports: &mut [VerifyReport], facts: &VerifyCounts, served: &Served) {
     for (report, (_, _, check)) in reports.iter_mut().zip(CHECKS) {
         // The mark of a unique key follows from the submission.
         let defect = (report.code == PAYLOADS).then_some(Defect::Marks(facts.job.seq));
-        let finding = check(facts, served_until);
+        let finding = check(facts, served);
         report.count_defect(finding.map(|finding| (format!("job {}: {finding}", facts.job.id), defect)));
     }
 }
@@ -52,29 +63,36 @@ pub(super) fn damaged(reports: &mut [VerifyReport], job: &JobRecord, damage: &st
 }
 
 /// The engine verifies every row's checksum as it reads it; this checks what no checksum covers.
-fn whole(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn whole(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let missing = facts.job.has.unique_key != facts.spec.unique_key.is_some();
     missing.then(|| "its unique key and its record disagree".to_owned())
 }
 
-fn finality(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn finality(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let JobRecord { state, completed_at, .. } = &facts.job;
     (state.is_final() != completed_at.is_some()).then(|| format!("is {state} with end {completed_at:?}"))
 }
 
-fn lease(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn lease(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let JobRecord { state, lease, .. } = &facts.job;
     ((*state == JobState::Running) != lease.is_some()).then(|| format!("is {state} with lease {lease:?}"))
 }
 
-fn single_completion(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+/// Its fence would be newer than those of later claims.
+fn begun(facts: &VerifyCounts, served: &Served) -> Option<String> {
+    let generation = facts.job.fence.generation();
+    (generation > served.generation)
+        .then(|| format!("has a fence of generation {generation}, the store is in {}", served.generation))
+}
+
+fn single_completion(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let completed =
         facts.attempts.iter().filter(|(_, attempt)| attempt.outcome == AttemptOutcome::Completed).count();
     let expected = usize::from(facts.job.state == JobState::Completed);
     (completed != expected).then(|| format!("is {} with {completed} completed attempts", facts.job.state))
 }
 
-fn attempts(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn attempts(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let job = &facts.job;
     let has_begun = job.lease.is_some() && !job.has.claim_ahead;
     let ended = job.attempt.saturating_sub(u32::from(has_begun));
@@ -91,7 +109,7 @@ fn attempts(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
 }
 
 /// Store time never goes back, and a job is leased to one worker at a time.
-fn times(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn times(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let job = &facts.job;
     for (number, attempt) in &facts.attempts {
         if attempt.ended_at < attempt.started_at {
@@ -109,21 +127,21 @@ fn times(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
         .then(|| format!("was submitted {}, changed {} and ended {ended}", job.created_at, job.updated_at))
 }
 
-fn suspension(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn suspension(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let JobRecord { state, details, .. } = &facts.job;
     let is_suspended = *state == JobState::Suspended;
     (is_suspended != details.suspension.is_some())
         .then(|| format!("is {state} with {:?}", details.suspension))
 }
 
-fn not_early(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn not_early(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let early = facts.attempts.iter().find(|(_, attempt)| attempt.started_at < facts.job.run_at);
     early.map(|(number, attempt)| {
         format!("attempt {number} started {} before {}", attempt.started_at, facts.job.run_at)
     })
 }
 
-fn backoff(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn backoff(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let job = &facts.job;
     let (JobState::Retrying, Some(retry_at), Some(error)) = (job.state, job.retry_at, &job.details.error)
     else {
@@ -142,7 +160,7 @@ fn backoff(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     (!is_inside).then(|| format!("waits {delay:?}, its policy says {low:?} to {high:?}"))
 }
 
-fn no_early_run(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+fn no_early_run(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let job = &facts.job;
     let has_run = matches!(
         job.state,
@@ -151,15 +169,32 @@ fn no_early_run(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
     (has_run && job.has_unmet_dependencies()).then(|| format!("is {} with open dependencies", job.state))
 }
 
-fn checkpoints(facts: &VerifyCounts, _: Timestamp) -> Option<String> {
+/// Nothing would move a job that waits for nothing.
+fn waits(facts: &VerifyCounts, _: &Served) -> Option<String> {
+    let JobRecord { state, details, retry_at, .. } = &facts.job;
+    match (state, &details.wait) {
+        (JobState::Waiting, None) => Some("is waiting, and not for anything".to_owned()),
+        (JobState::Waiting | JobState::Suspended, Some(_)) => None,
+        (_, Some(wait)) => Some(format!("is {state}, and waits for {wait:?}")),
+        (JobState::Retrying, None) if retry_at.is_none() => {
+            Some("is retrying, and its backoff has no end".to_owned())
+        }
+        (_, None) => None,
+    }
+}
+
+fn checkpoints(facts: &VerifyCounts, _: &Served) -> Option<String> {
     let details = &facts.job.details;
     let (kept, said) = (facts.checkpoints, (details.checkpoints, details.checkpoint_bytes));
     let is_over = said.0 > limits::CHECKPOINTS_MAX as u64 || said.1 > limits::CHECKPOINTS_BYTES_MAX as u64;
     (kept != said || is_over).then(|| format!("says {said:?} checkpoints and bytes, keeps {kept:?}"))
 }
 
-/// `served_until` is the time of the last commit: while no process serves the store, nothing can be moved.
-fn lifetime(facts: &VerifyCounts, served_until: Timestamp) -> Option<String> {
-    let late = acts_at(&facts.job).filter(|at| at.plus(SWEEP) < served_until)?;
+fn result(facts: &VerifyCounts, _: &Served) -> Option<String> {
+    facts.has_lost_result.then(|| "has lost its result".to_owned())
+}
+
+fn lifetime(facts: &VerifyCounts, served: &Served) -> Option<String> {
+    let late = acts_at(&facts.job).filter(|at| at.plus(SWEEP) < served.until)?;
     Some(format!("should have been moved at {late}; does maintenance run?"))
 }

@@ -29,6 +29,8 @@ pub(crate) enum Defect {
     Group { parent: Seq, number: u64 },
     /// A job is blocked, and no job holds its key.
     Blocked(Seq),
+    /// A job inherits another priority than that of the jobs it waits for.
+    Priority(Seq),
     /// The next run of a schedule, by the key of its document.
     Schedule(String),
 }
@@ -46,7 +48,8 @@ impl Defect {
             Defect::Dependencies(_) => 7,
             Defect::Group { .. } => 8,
             Defect::Blocked(_) => 9,
-            Defect::Schedule(_) => 10,
+            Defect::Priority(_) => 10,
+            Defect::Schedule(_) => 11,
         }
     }
 
@@ -93,6 +96,9 @@ impl Defect {
                     "unblock the job with number {seq}: no job holds its key; the next claim decides again"
                 )
             }
+            Defect::Priority(Seq(seq)) => format!(
+                "propagate the priority of the most urgent job that the job with number {seq} waits for once more"
+            ),
             Defect::Schedule(key) => format!("set the next run of schedule {key} to what its timing says"),
         }
     }
@@ -194,7 +200,7 @@ fn advice(code: &str) -> &'static str {
             "what was submitted is stored only here: restore a backup from before the damage, or delete the job and submit \
              it again"
         }
-        "final_states" | "leases" | "suspensions" | "dependencies_first" => {
+        "final_states" | "leases" | "suspensions" | "dependencies_first" | "waits" => {
             "two facts about the job contradict each other, and either may be the wrong one: read its audit records \
              (`windlass audit --job ID`), then cancel it and redrive it, or restore a backup"
         }
@@ -206,6 +212,13 @@ fn advice(code: &str) -> &'static str {
         "checkpoints" => {
             "only the worker knew what is missing: let the job continue only if its steps may run twice, else cancel it and \
              redrive it, which begins with the first step"
+        }
+        "results" => {
+            "only the worker knew the result: restore a backup in which it is, or redrive the job, which computes it again"
+        }
+        "generations" => {
+            "the store is older than its jobs, so that old workers may pass for newer ones: restore a backup, which begins a \
+             new generation"
         }
         "lifetimes" => "this is what maintenance does: run `windlass serve` or a worker on this store",
         "keys" => {

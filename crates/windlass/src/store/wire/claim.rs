@@ -15,7 +15,7 @@ use windlass_api::time::Span;
 use super::invalid;
 use super::job_details::{add_child, children};
 use crate::clock::Timestamp;
-use crate::error::Invalid;
+use crate::error::FieldError;
 use crate::job::{ChildGroup, Fence, GroupStrategy, JobId, Progress, Seq, WorkerId};
 use crate::limits;
 use crate::store::command::claim::{Checkpoint, ClaimRequest, ClaimedJob};
@@ -24,9 +24,9 @@ use crate::store::command::worker::NewWorker;
 use crate::store::query::job_details::{DecidedGroup, Group};
 
 impl TryFrom<WorkerBody> for NewWorker {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(body: WorkerBody) -> Result<NewWorker, Invalid> {
+    fn try_from(body: WorkerBody) -> Result<NewWorker, FieldError> {
         let (concurrency, max) = (body.concurrency.unwrap_or(1), limits::WORKER_CONCURRENCY_MAX);
         if !(1..=max).contains(&concurrency) {
             return Err(invalid("concurrency", format!("is {concurrency}, allowed is 1 to {max}")));
@@ -58,8 +58,8 @@ impl From<&NewWorker> for WorkerBody {
 /// The request of this worker.
 ///
 /// # Errors
-/// [`Invalid`] names the field that is out of range.
-pub fn claim_request(body: ClaimBody, worker: WorkerId) -> Result<ClaimRequest, Invalid> {
+/// [`FieldError`] names the field that is out of range.
+pub fn claim_request(body: ClaimBody, worker: WorkerId) -> Result<ClaimRequest, FieldError> {
     let limit = body.limit.unwrap_or(1);
     if !(1..=limits::CLAIM_JOBS_MAX).contains(&limit) {
         return Err(invalid("limit", format!("is {limit}, allowed is 1 to {}", limits::CLAIM_JOBS_MAX)));
@@ -106,7 +106,7 @@ impl From<ClaimedJob> for ClaimedView {
         ClaimedView {
             checkpoints: checkpoints.into_iter().map(Into::into).collect(),
             groups: groups.iter().filter_map(claimed_group).collect(),
-            ..ClaimedView::of(&job, spec)
+            ..ClaimedView::new(&job, spec)
         }
     }
 }

@@ -5,16 +5,16 @@ use windlass_api::text::Text;
 use windlass_api::time::Moment;
 
 use super::invalid;
-use crate::error::Invalid;
+use crate::error::FieldError;
 use crate::job::JobId;
 use crate::limits;
 use crate::store::filter::{Filter, Order};
 use crate::store::query::list::{Cursor, ListRequest};
 
 impl TryFrom<JobFilter> for Filter {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(shown: JobFilter) -> Result<Filter, Invalid> {
+    fn try_from(shown: JobFilter) -> Result<Filter, FieldError> {
         let tag = shown.tag.map(|text| match text.split_once(':') {
             Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
             None => Err(invalid("tag", "is not `name:value`")),
@@ -41,9 +41,9 @@ impl TryFrom<JobFilter> for Filter {
 }
 
 impl TryFrom<&Filter> for JobFilter {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(filter: &Filter) -> Result<JobFilter, Invalid> {
+    fn try_from(filter: &Filter) -> Result<JobFilter, FieldError> {
         if !filter.workers.is_empty() || filter.concurrency.is_some() || filter.is_blocked.is_some() {
             let problem =
                 "filters by worker, concurrency key and blocked jobs are not supported through a server";
@@ -71,9 +71,9 @@ impl TryFrom<&Filter> for JobFilter {
 }
 
 impl TryFrom<ListQuery> for ListRequest {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(query: ListQuery) -> Result<ListRequest, Invalid> {
+    fn try_from(query: ListQuery) -> Result<ListRequest, FieldError> {
         let (order, limit) = (query.order, query.limit);
         let cursor = query.cursor.as_deref().map(str::parse::<Cursor>).transpose();
         Ok(ListRequest {
@@ -83,16 +83,16 @@ impl TryFrom<ListQuery> for ListRequest {
                 Some(ListOrder::Oldest) => Order::Oldest,
                 Some(ListOrder::Claim) => Order::Claim,
             },
-            cursor: cursor.map_err(|problem| Invalid::new("cursor", problem))?,
+            cursor: cursor.map_err(|problem| FieldError::new("cursor", problem))?,
             limit: page_limit(limit, limits::PAGE_JOBS_MAX)?,
         })
     }
 }
 
 impl TryFrom<&ListRequest> for ListQuery {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(request: &ListRequest) -> Result<ListQuery, Invalid> {
+    fn try_from(request: &ListRequest) -> Result<ListQuery, FieldError> {
         let order = match request.order {
             Order::Newest => ListOrder::Newest,
             Order::Oldest => ListOrder::Oldest,
@@ -111,8 +111,8 @@ impl TryFrom<&ListRequest> for ListQuery {
 /// The size of a page, checked.
 ///
 /// # Errors
-/// [`Invalid`] if it is out of range.
-pub fn page_limit(given: Option<usize>, max: usize) -> Result<usize, Invalid> {
+/// [`FieldError`] if it is out of range.
+pub fn page_limit(given: Option<usize>, max: usize) -> Result<usize, FieldError> {
     match given {
         None => Ok(50),
         Some(limit) if (1..=max).contains(&limit) => Ok(limit),

@@ -28,7 +28,7 @@ impl From<Snapshot> for Job {
     fn from(snapshot: Snapshot) -> Job {
         let version = snapshot.version();
         let Snapshot { job, spec, why, is_redacted, .. } = snapshot;
-        Job { why: why.map(Why::from), redacted: is_redacted, ..Job::of(&job, spec, version) }
+        Job { why: why.map(Why::from), redacted: is_redacted, ..Job::from_stored(&job, spec, version) }
     }
 }
 

@@ -11,15 +11,15 @@ use windlass_api::time::{Moment, Span};
 
 use super::invalid;
 use super::stream::{sent_chunks, stream_write};
-use crate::error::Invalid;
+use crate::error::FieldError;
 use crate::job::{Category, Failure, Fence, NewJob, Progress};
 use crate::store::command::attempt_writes::AttemptWrite;
 use crate::store::command::finish::{Outcome, Park, Report};
 
 impl TryFrom<OutcomeBody> for Report {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(body: OutcomeBody) -> Result<Report, Invalid> {
+    fn try_from(body: OutcomeBody) -> Result<Report, FieldError> {
         let misplaced = |field: &str, is_there: bool, wanted: OutcomeKind| {
             if is_there && body.outcome != wanted {
                 return Err(invalid(field, "is not valid for this outcome"));
@@ -46,10 +46,11 @@ impl TryFrom<OutcomeBody> for Report {
 }
 
 /// The jobs that a completion submits.
-fn follow_ups(jobs: Vec<Submission>) -> Result<Vec<NewJob>, Invalid> {
+fn follow_ups(jobs: Vec<Submission>) -> Result<Vec<NewJob>, FieldError> {
     let placed = |(index, job): (usize, Submission)| {
-        let place =
-            |invalid: Invalid| Invalid::new(format!("submit.{index}.{}", invalid.field), invalid.problem);
+        let place = |invalid: FieldError| {
+            FieldError::new(format!("submit.{index}.{}", invalid.field), invalid.problem)
+        };
         job.into_job(None).map_err(place)
     };
     jobs.into_iter().enumerate().map(placed).collect()
@@ -122,9 +123,9 @@ fn failure(body: FailureBody) -> Failure {
 }
 
 impl TryFrom<ParkBody> for Park {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(body: ParkBody) -> Result<Park, Invalid> {
+    fn try_from(body: ParkBody) -> Result<Park, FieldError> {
         let of_signals = [("park.timeout", body.timeout.is_some()), ("park.step", body.step.is_some())];
         if let Some((field, _)) = of_signals.iter().find(|(_, is_given)| *is_given && body.signal.is_none()) {
             return Err(invalid(field, "belongs to a `signal`"));

@@ -5,7 +5,7 @@ use windlass_api::text::Text;
 use windlass_api::time::Moment;
 
 use crate::clock::Timestamp;
-use crate::error::Invalid;
+use crate::error::FieldError;
 use crate::settings::PauseMode;
 use crate::store::command::pause::Pause;
 use crate::store::documents::config::{Config, PauseRecord, PauseScope, Resumption};
@@ -13,8 +13,8 @@ use crate::store::documents::config::{Config, PauseRecord, PauseScope, Resumptio
 /// The pause that a request asks for at this time.
 ///
 /// # Errors
-/// [`Invalid`] if it ends in the past.
-pub fn pause_request(body: PauseBody, now: Timestamp) -> Result<Pause, Invalid> {
+/// [`FieldError`] if it ends in the past.
+pub fn pause_request(body: PauseBody, now: Timestamp) -> Result<Pause, FieldError> {
     let expires = body.expires.map(|expiry| expiry.counted_from("expires", now)).transpose()?;
     Ok(Pause { mode: body.mode.unwrap_or_default(), reason: body.reason, expires })
 }

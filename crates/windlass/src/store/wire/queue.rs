@@ -12,9 +12,9 @@ use crate::clock::Timestamp;
 use crate::job::{JobType, Tenant};
 use crate::store::documents::config::{Config, PauseScope, Resumption};
 use crate::store::documents::minute_stats::minute_of;
-use crate::store::query::job_types::TypeInfo;
 use crate::store::query::queues::QueueInfo;
 use crate::store::query::stats::Stats;
+use crate::store::query::types::TypeInfo;
 
 /// A queue at this time.
 pub fn queue(info: &QueueInfo, known: KnownView, now: Timestamp) -> queue::Queue {

@@ -7,14 +7,14 @@ use windlass_api::text::Text;
 use windlass_api::time::Moment;
 
 use crate::clock::Timestamp;
-use crate::error::Invalid;
+use crate::error::FieldError;
 use crate::store::documents::schedules::{DeletedSchedule, NewSchedule, RefusedRun, RetriedRun, Schedule};
 use crate::store::documents::tenant_object::ObjectPause;
 
 impl TryFrom<ScheduleBody> for NewSchedule {
-    type Error = Invalid;
+    type Error = FieldError;
 
-    fn try_from(body: ScheduleBody) -> Result<NewSchedule, Invalid> {
+    fn try_from(body: ScheduleBody) -> Result<NewSchedule, FieldError> {
         let ScheduleBody { cron, timezone, every, at, missed, overlap, job } = body;
         let timing = TimingFields { cron, timezone, every, at }.try_into()?;
         let job = job.into_job(None).map_err(|invalid| invalid.within("job"))?;
@@ -45,7 +45,7 @@ pub fn schedule(schedule: &Schedule, now: Timestamp) -> ScheduleView {
         at,
         missed: schedule.missed,
         overlap: schedule.overlap,
-        job: JobTemplate::of(&schedule.job, schedule.is_redacted),
+        job: JobTemplate::new(&schedule.job, schedule.is_redacted),
         redacted: schedule.is_redacted,
         paused: schedule.pause_now(now).map(pause),
         next_runs: schedule.next_runs().into_iter().map(Moment).collect(),
@@ -92,10 +92,10 @@ fn refused(run: &RefusedRun, retry: Option<RetriedRun>) -> RefusedView {
 }
 
 impl TryFrom<ScheduleView> for Schedule {
-    type Error = Invalid;
+    type Error = FieldError;
 
     /// The start of its repetitions is not available; counted from its next run they are the same.
-    fn try_from(shown: ScheduleView) -> Result<Schedule, Invalid> {
+    fn try_from(shown: ScheduleView) -> Result<Schedule, FieldError> {
         let ScheduleView { cron, timezone, every, at, .. } = shown;
         let next_at = shown.next_runs.first().map(|moment| moment.0);
         let updated_at = shown.updated_at.0;

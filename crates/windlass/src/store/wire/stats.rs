@@ -10,6 +10,7 @@ use windlass_api::time::Span;
 
 use crate::clock::Timestamp;
 use crate::job::{JobType, Tenant};
+use crate::ordered::CollectOrdered;
 use crate::store::documents::history::{Gauge, Point};
 use crate::store::documents::latency::LatencyHistogram;
 use crate::store::documents::minute_stats::{Minute, minute_of};
@@ -108,7 +109,7 @@ pub fn queue_rates(minutes: &BTreeMap<i64, Minute>, now: i64) -> QueueRates {
 impl From<&Stats> for shown::Stats {
     fn from(stats: &Stats) -> shown::Stats {
         fn named<N: Ord + Clone>(by_name: &BTreeMap<N, ByState>) -> BTreeMap<Text<N>, Counts> {
-            by_name.iter().map(|(name, by_state)| (Text(name.clone()), counts(by_state))).collect()
+            by_name.iter().map(|(name, by_state)| (Text(name.clone()), counts(by_state))).collect_ordered()
         }
         let minute = |(number, minute): (&i64, &Minute)| shown::Minute {
             at: Timestamp::from_millis(number * 60_000).into(),
@@ -142,7 +143,7 @@ impl From<&Stats> for shown::Stats {
 impl From<shown::Stats> for Stats {
     fn from(shown: shown::Stats) -> Stats {
         fn named<N: Ord>(shown: BTreeMap<Text<N>, Counts>) -> BTreeMap<N, ByState> {
-            shown.into_iter().map(|(name, counts)| (name.0, by_state(&counts))).collect()
+            shown.into_iter().map(|(name, counts)| (name.0, by_state(&counts))).collect_ordered()
         }
         let minute = |minute: shown::Minute| (minute_of(minute.at.0), (&minute.rates).into());
         let cost = |cost: Cost| ((cost.tenant.0, cost.r#type.0), cost.cost_cents);
@@ -157,8 +158,8 @@ impl From<shown::Stats> for Stats {
             queues: named(shown.queues),
             types: named(shown.types),
             tenants: named(shown.tenants),
-            minutes: shown.minutes.into_iter().map(minute).collect(),
-            costs: shown.costs.into_iter().map(cost).collect(),
+            minutes: shown.minutes.into_iter().map(minute).collect_ordered(),
+            costs: shown.costs.into_iter().map(cost).collect_ordered(),
             cascades: shown.cascades,
             left_out: left_out.unwrap_or_default(),
             paused: 0,

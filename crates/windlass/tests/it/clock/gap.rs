@@ -118,7 +118,7 @@ async fn a_process_that_commits_now_and_then_hides_no_lost_worker(on: On) {
     t.verify().await;
 }
 
-/// Model: leases-and-heartbeats. A worker that dies while its store is started again is found out as soon as ever, and that is a crash.
+/// Model: leases-and-heartbeats. A worker that dies while its store is started again is found out as soon as usual, and that is a crash.
 async fn a_quick_restart_changes_nothing(on: On) {
     let t = Node::new(on);
     let worker = t.worker().await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass::audit::AuditEvent;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{Category, JobState};
 use windlass::store::caller::{Caller, Role};
 use windlass::store::engine::RecordQuery;
@@ -176,7 +176,7 @@ async fn only_an_administrator_accepts_a_jump(on: On) {
     for role in [Role::Operator, Role::Submitter, Role::Worker, Role::Viewer] {
         let caller = Caller { role, ..Caller::local() };
         let refused = t.store.accept_clock(&caller).await;
-        assert!(matches!(refused, Err(ActError::Forbidden(_))), "{role:?}");
+        assert!(matches!(refused, Err(ActionError::Forbidden(_))), "{role:?}");
     }
     t.submit(vec![new_job("email.send")]).await;
     t.pass(2).await;

@@ -5,6 +5,7 @@ mod pending;
 mod repair;
 mod trail;
 mod unreadable;
+mod waits;
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use crate::fixture::{Fixture, On, START, ids, job_type, new_job, queue, secs, te
 const DAY: u64 = 24 * 3600;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Model: attempt-records. A job that is given back again and again keeps every attempt, and says so.
+/// Model: attempt-records. A job that is released again and again keeps every attempt, and says so.
 #[tokio::test]
 async fn any_number_of_attempts_is_kept_and_shown() {
     let t = Fixture::new(On::Memory);

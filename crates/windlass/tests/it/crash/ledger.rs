@@ -1,4 +1,4 @@
-//! What was acknowledged, as the children said it, and the comparison with what is stored. It knows nothing of what was
+//! What was acknowledged, as the children said it, and the comparison with what is stored. It does not know what was
 //! under way: such work may be there or not, but whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -12,8 +12,10 @@ mod recording;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::TempDir;
+use windlass::clock::Stopwatch;
 use windlass::limits;
 
 pub(super) use self::life::live;
@@ -22,9 +24,18 @@ use super::process::{Process, Role, Task};
 use super::{address, lend_reserve, open_at, verify};
 use crate::fixture::{START, store_folder};
 
+/// The life and the images by default; `WINDLASS_POWERLOSS_SEED` says otherwise.
 const SEED: u64 = 0x5EED_0023;
-/// Images by default; `WINDLASS_POWERLOSS_IMAGES` says otherwise.
+/// Images by default; `WINDLASS_POWERLOSS_IMAGES` says otherwise, and `WINDLASS_POWERLOSS_SECONDS` how long they may take.
 const IMAGES: usize = 10_000;
+
+fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+fn seed() -> u64 {
+    setting("WINDLASS_POWERLOSS_SEED").unwrap_or(SEED)
+}
 
 /// A folder with a reserve that others may link.
 fn lender() -> TempDir {
@@ -47,7 +58,7 @@ fn record(lender: &Path) -> (PathBuf, Vec<Event>) {
     fs::write(&kept, format!("{}\n", place.path().display())).unwrap();
     let name = "life".to_owned();
     let task =
-        Task { role: Role::Recorded, address: address(place.path()), seed: SEED, now: Some(START), name };
+        Task { role: Role::Recorded, address: address(place.path()), seed: seed(), now: Some(START), name };
     let setting = |name: &str, value: &Path| format!("{name}={}", value.display());
     let wrapper = [
         "env".to_owned(),
@@ -76,11 +87,17 @@ fn read(path: &Path) -> Vec<Event> {
 /// Model: at-least-once. A store, its backup and what is restored from it lose nothing that was acknowledged.
 #[test]
 fn a_loss_of_power_at_any_moment_loses_nothing_that_was_acknowledged() {
-    let wanted = std::env::var("WINDLASS_POWERLOSS_IMAGES").ok().and_then(|value| value.parse().ok());
+    let seconds = setting("WINDLASS_POWERLOSS_SECONDS").map(Duration::from_secs);
+    let wanted = check::Wanted {
+        images: setting("WINDLASS_POWERLOSS_IMAGES").unwrap_or(IMAGES),
+        in_round: IMAGES,
+        limit: seconds.map(|seconds| (Stopwatch::start(), seconds)),
+        seed: seed().wrapping_sub(SEED),
+    };
     let lender = lender();
     let (path, events) = record(lender.path());
-    let summary = check::check_all(&events, wanted.unwrap_or(IMAGES), &path, lender.path());
-    println!("{summary}");
+    let summary = check::check_all(&events, wanted, &path, lender.path());
+    println!("seed {}: {summary}", seed());
     if std::env::var_os("WINDLASS_POWERLOSS_RECORD").is_none() {
         fs::remove_file(&path).unwrap();
     }

@@ -10,7 +10,7 @@ use windlass::job::{JobRecord, JobState, JobType, NewJob, Payload};
 use windlass::settings::patch::{Field, QueuePatch, SettingsPatch};
 use windlass::store::caller::Caller;
 use windlass::store::{
-    ActOptions, ActionRequest, ClaimRequest, Environment, IfMatch, ListRequest, NewWorker, Patch, Store,
+    ActionOptions, ActionRequest, ClaimRequest, Environment, IfMatch, ListRequest, NewWorker, Patch, Store,
     StoreOptions, SubmitOptions,
 };
 
@@ -264,8 +264,9 @@ async fn a_change_of_an_appended_job_is_answered_as_it_is_stored() {
     let receipt = here.submit(&me, vec![numbered(next)], SubmitOptions::default()).await.expect("is taken");
     let id = receipt[0].job.id;
     let patch = Patch { correlation_id: Some(Some("a".to_owned())), ..Patch::default() };
-    let act =
-        |act, if_match| there.act_and_read(&me, id, act, ActOptions { if_match, ..ActOptions::default() });
+    let act = |act, if_match| {
+        there.act_and_read(&me, id, act, ActionOptions { if_match, ..ActionOptions::default() })
+    };
     let answered = act(ActionRequest::Patch(patch), IfMatch::any()).await.unwrap().job;
     assert_eq!(answered.spec.metadata.correlation_id.as_deref(), Some("a"));
     let found = there.get(&me, id).await.unwrap().expect("it is there");

@@ -1,4 +1,4 @@
-//! Many lanes beside several nodes: what a node does not know yet it reads before it has its turn, so that nobody waits for it.
+//! Many lanes beside several nodes: a node reads missing counts and positions before it takes the lock, so that no other node waits.
 
 use std::time::Duration;
 
@@ -14,6 +14,10 @@ use crate::fixture::cluster::{Cluster, schema_at, schema_of};
 const LANES: usize = 1_500;
 /// What a commit may list, as text or not, and a few commits.
 const LISTED_BYTES: usize = 40_000;
+/// The changes of counts by others: so many bytes for each lane. Reading the lanes takes three times as many.
+const COUNTED_BYTES: usize = 43 * LANES;
+/// Statements and bytes of a look at the first timers, with the jobs that they name.
+const TIMERS: (usize, usize) = (6, 20_000);
 /// Commits after which changes of counts are added up, and how many stay separate.
 const FOLD_EVERY: i64 = 64;
 const SEPARATE: i64 = 256;
@@ -114,7 +118,8 @@ async fn a_node_reads_lanes_before_its_turn() {
     );
     let (statements, bytes) = costs[0][0];
     // Rows of the commits in between list a thousand lanes at most.
-    let is_little = |cost: &(usize, usize)| cost.0 <= statements + 4 && cost.1 <= bytes + LISTED_BYTES;
+    let bytes_max = bytes + LISTED_BYTES + COUNTED_BYTES;
+    let is_little = |cost: &(usize, usize)| cost.0 <= statements + 4 && cost.1 <= bytes_max;
     assert!(costs[1].iter().all(is_little), "{costs:?}");
 }
 
@@ -138,11 +143,12 @@ async fn what_maintenance_finds_due_makes_no_claim_read_the_lanes_again() {
     let looks = pair.proxy.looks();
     let (cost, claimed) = pair.cost(worker).await;
     assert_eq!((claimed.job.effective_priority().value(), pair.proxy.looks()), (90, looks));
-    assert!(cost.0 <= usual.0 + 4 && cost.1 <= usual.1 + 4_096, "{cost:?} instead of {usual:?}");
+    let most = (usual.0 + TIMERS.0, usual.1 + TIMERS.1);
+    assert!(cost.0 <= most.0 && cost.1 <= most.1, "{cost:?} instead of {usual:?}");
     pair.end().await;
 }
 
-/// Counts of many lanes are added up bit by bit, and stay what they are: for who has followed, and for who reads them anew.
+/// Counts of many lanes are added up bit by bit, and stay the same: on a node that has followed the commits, and on one that reads them again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_of_many_lanes_are_added_up_bit_by_bit() {
     let pair = Pair::start(LANES).await;

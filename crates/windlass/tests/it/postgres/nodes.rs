@@ -258,7 +258,7 @@ async fn idle_nodes_with_workers_hardly_take_the_lock() {
     let (turns, looks) = (proxy.turns() - turns, proxy.looks() - looks);
     println!("{turns} turns beside {looks} looks");
     assert!(turns * 3 < looks, "{turns} turns beside {looks} looks");
-    // What arrives is claimed all the same.
+    // What arrives is claimed nevertheless.
     submit(&nodes[0], 0).await;
     picks_up(&nodes[1], workers[1].1, async {}).await;
     verify(&nodes[2]).await;
@@ -368,7 +368,7 @@ async fn events_reach_every_node_in_order() {
     there.close();
 }
 
-/// Model: store-time. A node whose clock is off by an hour stamps what it does with the database's time all the same.
+/// Model: store-time. A node whose clock is off by an hour stamps what it does with the database's time nevertheless.
 #[tokio::test]
 async fn a_node_with_a_wrong_clock_goes_by_the_databases() {
     let address = new_schema();

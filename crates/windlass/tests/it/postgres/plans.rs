@@ -14,7 +14,7 @@ const STEPS: usize = 300;
 /// Fewer statements than this, and the walk did not go far.
 const STATEMENTS_MIN: usize = 60;
 
-/// Tables with few rows for good, and the lanes, of which lists search the names.
+/// Tables that always have few rows, and the lanes, of which lists search the names.
 const READ_WHOLE: [&str; 4] = ["migrations", "inbox_options", "cluster", "lanes"];
 
 /// PostgreSQL forgets how many rows there were, and takes every table for empty, as after `ANALYZE` at a quiet moment.
@@ -39,7 +39,7 @@ fn a_plan_from_empty_tables_looks_up_each_row_by_an_index() {
         if !statements.insert(text.to_owned()) {
             continue;
         }
-        look_at(&explained["Plan"], false, &mut |finding| {
+        read_last_commit(&explained["Plan"], false, &mut |finding| {
             findings.insert(format!("{finding}\n  in {text}"));
         });
     }
@@ -61,7 +61,7 @@ fn plans(log: &str) -> impl Iterator<Item = (Value, bool)> {
 }
 
 /// Reports each node that reads rows which it does not need; `is_repeated` below a loop over several rows.
-fn look_at(node: &Value, is_repeated: bool, report: &mut dyn FnMut(String)) {
+fn read_last_commit(node: &Value, is_repeated: bool, report: &mut dyn FnMut(String)) {
     let (kind, table) = (node["Node Type"].as_str().unwrap_or(""), node["Relation Name"].as_str());
     if let Some(filter) = node["Join Filter"].as_str()
         && has_table(node)
@@ -87,7 +87,7 @@ fn look_at(node: &Value, is_repeated: bool, report: &mut dyn FnMut(String)) {
         _ => is_repeated,
     };
     for below in node["Plans"].as_array().into_iter().flatten() {
-        look_at(below, is_repeated, report);
+        read_last_commit(below, is_repeated, report);
     }
 }
 

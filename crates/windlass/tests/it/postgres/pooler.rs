@@ -54,7 +54,7 @@ fn left_behind(cluster: &Cluster) -> String {
     cluster.query("SELECT locktype, pid FROM pg_locks WHERE locktype = 'advisory'")
 }
 
-/// Model: wake-ups. Without that way there are no notifications; waiting callers are woken all the same.
+/// Model: wake-ups. Without that way there are no notifications; waiting callers are woken nevertheless.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_that_know_only_the_pooler_find_each_others_work_by_looking() {
     let cluster = Cluster::start(&["-c fsync=off"]);

@@ -196,7 +196,7 @@ async fn a_failover_begins_a_new_generation() {
     drop(clusters);
 }
 
-/// A role that may not ask which server it is works all the same; a restored dump is still found.
+/// A role that may not ask which server it is works nevertheless; a restored dump is still found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_role_without_permissions_is_served() {
     let cluster = Cluster::start(&["-c fsync=off"]);

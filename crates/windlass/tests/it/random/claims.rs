@@ -83,7 +83,7 @@ fn has_limits(config: &Config, job: &JobRecord) -> bool {
 
 /// A job's position among all others, as it has aged (Model: aging).
 fn place(config: &Config, job: &JobRecord, now: Timestamp) -> ClaimOrder {
-    let place = ClaimOrder::of(job);
+    let place = ClaimOrder::new(job);
     config.aging(&job.lane).map_or(place, |every| place.aged(every, now))
 }
 

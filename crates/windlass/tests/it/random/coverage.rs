@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass::audit::AuditEvent;
-use windlass::error::{ActError, SubmitError, WorkError};
+use windlass::error::{ActionError, SubmitError, WorkError};
 use windlass::job::JobState;
 use windlass::store::{Finish, Snapshot};
 
@@ -116,11 +116,11 @@ fn names(answer: &Answer) -> Vec<&'static str> {
             _ => "invalid submission",
         }],
         Answer::Acted(Ok(acted)) => vec![if acted.is_changed { "acted" } else { "found as asked" }],
-        Answer::Acted(Err(ActError::Refused(_))) => vec!["act refused"],
-        Answer::Acted(Err(ActError::NotFound(_))) => vec!["job not found"],
+        Answer::Acted(Err(ActionError::Refused(_))) => vec!["act refused"],
+        Answer::Acted(Err(ActionError::NotFound(_))) => vec!["job not found"],
         Answer::Redriven(Ok(_)) => vec!["redriven"],
         Answer::Deleted(Ok(())) => vec!["deleted"],
-        Answer::Deleted(Err(ActError::Needed { .. })) => vec!["deletion refused"],
+        Answer::Deleted(Err(ActionError::Needed { .. })) => vec!["deletion refused"],
         Answer::Claimed(_, Ok(claimed)) if claimed.is_paused => vec!["worker paused"],
         Answer::Claimed(_, Ok(claimed)) => vec!["claimed"; claimed.jobs.len()],
         Answer::Claimed(_, Err(WorkError::NoSuchWorker(_))) => vec!["no such worker"],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::error::{FieldProblem, Invalid, SubmitError, WorkError};
+use windlass::error::{FieldError, FieldProblem, SubmitError, WorkError};
 use windlass::job::{Dependency, JobState, NewJob};
 use windlass::settings::QueueSettings;
 use windlass::store::{AttemptWrite, Redrive, Settings, SubmitOptions};
@@ -83,7 +83,8 @@ async fn jobs_of_a_batch_that_wait_for_each_other_through_a_duplicate_are_a_cycl
         named("c", &["b"]),
     ];
     let answer = t.store.submit(&t.me, jobs, SubmitOptions::default()).await;
-    let Err(SubmitError::Invalid { invalid: Invalid { problem: FieldProblem::Cycle(_), .. }, .. }) = answer
+    let Err(SubmitError::Invalid { invalid: FieldError { problem: FieldProblem::Cycle(_), .. }, .. }) =
+        answer
     else {
         panic!("{answer:?}");
     };
@@ -94,7 +95,7 @@ async fn a_name_in_a_batch_does_not_reach_into_another_tenant(t: &Fixture) {
     let jobs = vec![NewJob { tenant: Some(tenant("acme")), ..named("a", &[]) }, named("b", &["a"])];
     let answer = t.store.submit(&t.me, jobs, SubmitOptions::default()).await;
     let Err(SubmitError::Invalid { index: 1, invalid }) = answer else { panic!("{answer:?}") };
-    assert_eq!(invalid, Invalid::new("after.0", FieldProblem::NoSuchJob("@a".to_owned())));
+    assert_eq!(invalid, FieldError::new("after.0", FieldProblem::NoSuchJob("@a".to_owned())));
 }
 
 /// Model: unique-key. A holder whose time is over lets go of the key before the next one takes it.

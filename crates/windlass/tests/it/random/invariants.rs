@@ -27,7 +27,7 @@ pub(super) struct Laws {
 
 impl Laws {
     /// Compares every job with how it was: what is final stays (Model: final-states), what counts never falls (Model: counters-and-fences).
-    pub(super) fn look(&mut self, now: &[Snapshot]) -> Result<(), String> {
+    pub(super) fn check(&mut self, now: &[Snapshot]) -> Result<(), String> {
         for Snapshot { job, spec, .. } in now {
             if let Some(before) = self.before.get(&job.id) {
                 grew(before, job)?;

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use windlass::audit::Record;
 use windlass::clock::Timestamp;
-use windlass::error::{ActError, StoreError, SubmitError, WorkError};
+use windlass::error::{ActionError, StoreError, SubmitError, WorkError};
 use windlass::job::{JobId, JobRecord, NewJob, QueueName, Seq, WorkerId};
 use windlass::store::caller::Caller;
 use windlass::store::engine::RecordQuery;
 use windlass::store::{
-    ActOptions, ActionReport, ActionRequest, AttemptWrite, BulkAction, BulkReport, ClaimAnswer, ClaimRequest,
-    Config, Filter, Finish, HeartbeatItem, HeartbeatReply, IfMatch, LeaseRef, ListRequest, NewGeneration,
-    NewGroup, NewWorker, Page, Pause, PauseTarget, Receipt, Redrive, Report, SealReport, Settings,
-    SettingsReport, SpawnReport, Store, SubmitOptions, TickReport, Worker,
+    ActionOptions, ActionReport, ActionRequest, AttemptWrite, BulkAction, BulkReport, ClaimAnswer,
+    ClaimRequest, Config, Filter, Finish, HeartbeatItem, HeartbeatReply, IfMatch, LeaseRef, ListRequest,
+    NewGeneration, NewGroup, NewWorker, Page, Pause, PauseTarget, Receipt, Redrive, Report, SealReport,
+    Settings, SettingsReport, SpawnReport, Store, SubmitOptions, TickReport, Worker,
 };
 
 /// Something that is done to a store, or asked of it, by a caller.
@@ -54,9 +54,9 @@ pub(super) enum Operation {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
     Submitted(Result<Vec<Receipt>, SubmitError>),
-    Acted(Result<ActionReport, ActError>),
-    Redriven(Result<JobRecord, ActError>),
-    Deleted(Result<(), ActError>),
+    Acted(Result<ActionReport, ActionError>),
+    Redriven(Result<JobRecord, ActionError>),
+    Deleted(Result<(), ActionError>),
     Registered(Result<Worker, WorkError>),
     Left(WorkerId, Result<usize, WorkError>),
     Claimed(WorkerId, Result<ClaimAnswer, WorkError>),
@@ -64,10 +64,10 @@ pub(super) enum Answer {
     Finished(Result<Vec<Finish>, WorkError>),
     Noted(Result<(), WorkError>),
     Spawned(Result<SpawnReport, WorkError>),
-    Switched(Result<bool, ActError>),
-    Configured(Result<SettingsReport, ActError>),
-    Bulk(Result<BulkReport, ActError>),
-    Counted(Result<u64, ActError>),
+    Switched(Result<bool, ActionError>),
+    Configured(Result<SettingsReport, ActionError>),
+    Bulk(Result<BulkReport, ActionError>),
+    Counted(Result<u64, ActionError>),
     Listed(Result<Vec<Page>, StoreError>),
     Audited(Result<Vec<Record>, StoreError>),
     Oldest(Result<Option<Timestamp>, StoreError>),
@@ -75,7 +75,7 @@ pub(super) enum Answer {
     Sealed(Result<SealReport, StoreError>),
     Pruned(Result<usize, StoreError>),
     Config(Result<Config, StoreError>),
-    Began(Result<NewGeneration, ActError>),
+    Began(Result<NewGeneration, ActionError>),
     Passed,
 }
 
@@ -88,12 +88,12 @@ impl Operation {
             }
             Operation::ActionRequest(who, id, act) => Answer::Acted(store.act(who, *id, act.clone()).await),
             Operation::ActStrictly(who, id, act) => {
-                Answer::Acted(store.act_with(who, *id, act.clone(), ActOptions::strict()).await)
+                Answer::Acted(store.act_with(who, *id, act.clone(), ActionOptions::strict()).await)
             }
             Operation::ActIfSeen(who, id, act, is_there) => {
                 let seen = store.get(&Caller::local(), *id).await.expect("the store answers");
                 let seen = seen.filter(|_| *is_there).map(|seen| seen.version());
-                let options = ActOptions { strict: false, if_match: IfMatch::one_of(seen) };
+                let options = ActionOptions { strict: false, if_match: IfMatch::one_of(seen) };
                 Answer::Acted(store.act_with(who, *id, act.clone(), options).await)
             }
             Operation::Redrive(who, id, how) => Answer::Redriven(store.redrive(who, *id, how.clone()).await),
@@ -173,14 +173,14 @@ impl Answer {
     pub(super) fn store_error(&self) -> Option<&StoreError> {
         match self {
             Answer::Submitted(Err(SubmitError::Store(error)))
-            | Answer::Acted(Err(ActError::Store(error)))
-            | Answer::Redriven(Err(ActError::Store(error)))
-            | Answer::Deleted(Err(ActError::Store(error)))
-            | Answer::Switched(Err(ActError::Store(error)))
-            | Answer::Configured(Err(ActError::Store(error)))
-            | Answer::Bulk(Err(ActError::Store(error)))
-            | Answer::Counted(Err(ActError::Store(error)))
-            | Answer::Began(Err(ActError::Store(error)))
+            | Answer::Acted(Err(ActionError::Store(error)))
+            | Answer::Redriven(Err(ActionError::Store(error)))
+            | Answer::Deleted(Err(ActionError::Store(error)))
+            | Answer::Switched(Err(ActionError::Store(error)))
+            | Answer::Configured(Err(ActionError::Store(error)))
+            | Answer::Bulk(Err(ActionError::Store(error)))
+            | Answer::Counted(Err(ActionError::Store(error)))
+            | Answer::Began(Err(ActionError::Store(error)))
             | Answer::Registered(Err(WorkError::Store(error)))
             | Answer::Left(_, Err(WorkError::Store(error)))
             | Answer::Claimed(_, Err(WorkError::Store(error)))

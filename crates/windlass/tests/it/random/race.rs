@@ -1,5 +1,5 @@
 //! Many callers at once on one store: submitters with the same keys, workers, operators who meddle, a clock that jumps.
-//! The order of calls is not known; what was answered and what the audit trail says must fit together all the same.
+//! The order of calls is not known; what was answered and what the audit trail says must fit together nevertheless.
 
 mod players;
 mod trail;

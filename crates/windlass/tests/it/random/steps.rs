@@ -51,7 +51,7 @@ pub(super) fn next(dice: &mut Dice, world: &World) -> Operation {
         80..=82 => actions::resume(dice, world),
         83..=84 => actions::configure(dice),
         85 => Operation::Deregister(model::caller(dice, &[Role::Worker]), world.worker(dice)),
-        86..=88 => look(dice, world),
+        86..=88 => read_operation(dice, world),
         89 => Operation::Tick,
         90 => {
             if dice.chance(50) {
@@ -82,7 +82,7 @@ fn maintain(dice: &mut Dice) -> Operation {
 }
 
 /// A question whose answer an engine may find through an index.
-fn look(dice: &mut Dice, world: &World) -> Operation {
+fn read_operation(dice: &mut Dice, world: &World) -> Operation {
     let caller = model::caller(dice, &[Role::Viewer, Role::Operator, Role::Submitter]);
     match dice.below(8) {
         0 => Operation::Count(caller, actions::filter(dice, world)),

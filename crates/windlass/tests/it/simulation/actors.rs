@@ -205,7 +205,7 @@ pub(super) fn call(store: Store, request: Request) -> Call {
         };
         match acted {
             Ok(()) => Response::Done,
-            Err(windlass::error::ActError::Store(_)) => Response::Lost,
+            Err(windlass::error::ActionError::Store(_)) => Response::Lost,
             Err(_) => Response::Refused,
         }
     })

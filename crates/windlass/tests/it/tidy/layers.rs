@@ -6,7 +6,7 @@ use super::tree::SourceFile;
 
 /// The modules of the library from the bottom up. `lib.rs` stands above them all.
 const LAYERS: [&[&str]; 4] = [
-    &["clock"],
+    &["clock", "ordered"],
     &["store"],
     &["api", "remote"],
     &[

@@ -106,6 +106,11 @@ const ALONE: &[(&str, &str)] = &[
     ("baseline/plain.rs", "only a server has several nodes, and a distance to them"),
     ("connection.rs", "the connection to a server is driven, and can break"),
     ("idle_limit.rs", "a process that is stopped on a file keeps its lock, whatever others do"),
+    ("writer/read_ahead.rs", "the lock of a server is waited for by other machines while its holder reads"),
+    (
+        "transaction/counts.rs",
+        "on a server each commit stores its changes of counts; a file updates its counts",
+    ),
     (
         "transaction/durability.rs",
         "others see a server's commits before they are on disk; a file's commit is there once it is seen",

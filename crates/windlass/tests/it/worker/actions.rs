@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass::client::{ActionResult, ResultError};
-use windlass::error::{ActError, SubmitError};
+use windlass::error::{ActionError, SubmitError};
 use windlass::job::{Failure, JobAction, JobState, Priority, SuspendMode};
 use windlass::settings::{QueueSettings, TypeSettings};
 use windlass::store::{Patch, Pause, Redrive, Suspend};
@@ -55,7 +55,7 @@ async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestClien
     assert_eq!(t.run_due(echoing(t)).await, 1);
     // Model: refused-changes. It is final.
     let how = Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
-    let Err(ActError::Refused(refused)) = job.suspend(how).await else { panic!("a final job is refused") };
+    let Err(ActionError::Refused(refused)) = job.suspend(how).await else { panic!("a final job is refused") };
     assert_eq!((refused.state, refused.action), (JobState::Completed, JobAction::Suspend));
 }
 
@@ -63,10 +63,10 @@ async fn suspending_and_resuming_say_whether_they_changed_anything(t: &TestClien
 async fn the_strict_forms_name_what_was_already_so(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
     let id = job.id();
-    assert!(matches!(job.resume_strictly().await, Err(ActError::NotSuspended(found)) if found == id));
+    assert!(matches!(job.resume_strictly().await, Err(ActionError::NotSuspended(found)) if found == id));
     job.suspend_strictly(Suspend::default()).await.unwrap();
     let again = job.suspend_strictly(Suspend::default()).await;
-    assert!(matches!(again, Err(ActError::AlreadySuspended(found)) if found == id));
+    assert!(matches!(again, Err(ActionError::AlreadySuspended(found)) if found == id));
     job.resume_strictly().await.unwrap();
     job.delete().await.unwrap_err();
 }
@@ -78,7 +78,7 @@ async fn a_held_job_is_let_go_once(t: &TestClient) {
     assert_eq!(t.run_due(echoing(t)).await, 0);
     assert_eq!(job.submit().await.unwrap(), ActionResult::Changed);
     let refused = job.submit().await.unwrap_err();
-    let ActError::Refused(refused) = refused else { panic!("{refused}") };
+    let ActionError::Refused(refused) = refused else { panic!("{refused}") };
     assert_eq!((refused.state, refused.action), (JobState::Scheduled, JobAction::Submit));
     assert_eq!(t.run_due(echoing(t)).await, 1);
 }
@@ -92,8 +92,8 @@ async fn cancelling_is_final_and_repeatable(t: &TestClient) {
     t.run_due(echoing(t)).await;
     let refused = done.cancel().await.unwrap_err();
     assert_eq!(refused.to_string(), "cannot cancel a job that is completed");
-    assert!(matches!(done.suspend(Suspend::default()).await, Err(ActError::Refused(_))));
-    assert!(matches!(done.signal("s", &1).await, Err(ActError::Refused(_))));
+    assert!(matches!(done.suspend(Suspend::default()).await, Err(ActionError::Refused(_))));
+    assert!(matches!(done.signal("s", &1).await, Err(ActionError::Refused(_))));
 }
 
 /// Model: writable-fields, changing-priority
@@ -109,14 +109,14 @@ async fn priority_and_labels_change_until_the_end(t: &TestClient) {
     assert_eq!(found.spec.metadata.tags.keys().collect::<Vec<_>>(), ["new"]);
     assert_eq!(found.job.priority, Priority::CRITICAL);
     t.run_due(echoing(t)).await;
-    assert!(matches!(job.set_priority(Priority::LOW).await, Err(ActError::Refused(_))));
-    assert!(matches!(job.patch(patch).await, Err(ActError::Refused(_))));
+    assert!(matches!(job.set_priority(Priority::LOW).await, Err(ActionError::Refused(_))));
+    assert!(matches!(job.patch(patch).await, Err(ActionError::Refused(_))));
 }
 
 /// Model: final-states
 async fn a_final_job_is_redriven_and_removed(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
-    assert!(matches!(job.redrive(Redrive::default()).await, Err(ActError::Refused(_))));
+    assert!(matches!(job.redrive(Redrive::default()).await, Err(ActionError::Refused(_))));
     t.run_due(Worker::new(t.client()).handle(never)).await;
     let again = job.redrive(Redrive::default()).await.unwrap();
     assert_ne!(again.id(), job.id());
@@ -125,7 +125,7 @@ async fn a_final_job_is_redriven_and_removed(t: &TestClient) {
     assert_eq!(t.job(job.id()).await.job.details.superseded_by, Some(again.id()));
     job.delete().await.unwrap();
     assert!(job.snapshot().await.unwrap().is_none());
-    assert!(matches!(job.cancel().await, Err(ActError::NotFound(_))));
+    assert!(matches!(job.cancel().await, Err(ActionError::NotFound(_))));
     assert!(matches!(job.result(Duration::ZERO).await, Err(ResultError::NotFound(_))));
 }
 
@@ -178,7 +178,7 @@ async fn holds_of_every_scope_are_repeatable(t: &TestClient) {
     assert_eq!(t.run_due(echoing(t)).await, 1);
     assert_eq!(q.resume_queue("default").await.unwrap(), no);
     assert_eq!(q.resume_all().await.unwrap(), no);
-    assert!(matches!(q.pause_queue("", how()).await, Err(ActError::Invalid(_))));
+    assert!(matches!(q.pause_queue("", how()).await, Err(ActionError::Invalid(_))));
 }
 
 /// Model: pause-reason-and-expiry, explained-waiting
@@ -213,7 +213,7 @@ async fn what_counts_for_a_kind_or_a_queue_is_set_once(t: &TestClient) {
 /// Model: audit-trail
 async fn a_reason_stays_with_what_was_cancelled(t: &TestClient) {
     let job = t.client().submit(greet("a")).await.unwrap();
-    assert_eq!(job.cancel_because("sold out").await.unwrap(), ActionResult::Changed);
+    assert_eq!(job.cancel_with_reason("sold out").await.unwrap(), ActionResult::Changed);
     let error = t.job(job.id()).await.job.details.error.clone().unwrap();
     assert!(error.message.ends_with("sold out"), "{}", error.message);
     assert_eq!(job.attempts().await.unwrap(), Some(vec![]));
@@ -226,7 +226,7 @@ async fn actions_on_a_version_that_is_gone_are_refused(t: &TestClient) {
     assert_eq!(job.if_match(seen).set_priority("HIGH").await.unwrap(), ActionResult::Changed);
     let now = job.snapshot().await.unwrap().unwrap().version();
     assert_ne!(seen, now);
-    let changed = ActError::Changed { id: job.id(), version: now };
+    let changed = ActionError::Changed { id: job.id(), version: now };
     let old = job.if_match(seen);
     assert_eq!(old.suspend(Suspend::default()).await, Err(changed.clone()));
     assert_eq!(old.suspend_strictly(Suspend::default()).await, Err(changed.clone()));
@@ -242,10 +242,10 @@ async fn actions_on_a_version_that_is_gone_are_refused(t: &TestClient) {
 /// Model: repeated-actions
 async fn the_strict_forms_of_pauses_name_what_is_in_the_way(t: &TestClient) {
     let client = t.client();
-    assert_eq!(client.resume_queue_strictly("mail").await, Err(ActError::NotPaused("queue mail".into())));
+    assert_eq!(client.resume_queue_strictly("mail").await, Err(ActionError::NotPaused("queue mail".into())));
     client.pause_queue_strictly("mail", Pause::aggressive()).await.unwrap();
     let again = client.pause_queue_strictly("mail", Pause::graceful()).await;
-    assert_eq!(again, Err(ActError::AlreadyPaused("queue mail".into())));
+    assert_eq!(again, Err(ActionError::AlreadyPaused("queue mail".into())));
     client.resume_queue_strictly("mail").await.unwrap();
     assert_eq!(client.resume_paused_jobs("mail").await.unwrap(), 0);
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use windlass::client::{ActionResult, JobBuilder, Submit, UnknownNode};
-use windlass::error::{ActError, SubmitError};
+use windlass::error::{ActionError, SubmitError};
 use windlass::handler::State;
 use windlass::job::{JobState, Priority, RetryPolicy, Tenant};
 use windlass::testing::TestClient;
@@ -316,7 +316,7 @@ async fn priorities_have_numbers_and_names(t: &TestClient) {
         assert_eq!(t.job(job.id()).await.job.priority, Priority::HIGH);
         assert_eq!(job.set_priority("high").await.unwrap(), ActionResult::Unchanged);
         assert_eq!(job.set_priority(81).await.unwrap(), ActionResult::Changed);
-        assert!(matches!(job.set_priority("urgent").await, Err(ActError::Invalid(_))));
+        assert!(matches!(job.set_priority("urgent").await, Err(ActionError::Invalid(_))));
     }
     let refused = client.submit(greet("e")).priority("urgent").await.unwrap_err();
     assert!(refused.to_string().contains("priority"), "{refused}");

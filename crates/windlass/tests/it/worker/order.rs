@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use windlass::job::JobState;
 use windlass::testing::{CrashPoint, TestClient};
 use windlass::{Client, Cx, Failure, Handle, RetryPolicy, Worker};
@@ -81,14 +82,20 @@ async fn steps_that_are_joined_may_come_in_any_order(t: &TestClient) {
 async fn a_branch_that_takes_its_time_is_waited_for(t: &TestClient) {
     let slow_and_quick = |_: Greet, cx: Cx| async move {
         let (a, b) = if cx.attempt() == 1 { (0, 9) } else { (9, 0) };
+        let saved = Notify::new();
         let first = async {
             turns(a).await;
-            step(&cx, "a").await
+            let value = step(&cx, "a").await;
+            saved.notify_one();
+            value
         };
         let second = async {
             turns(b).await;
-            // The first attempt ends before this one, with `a` saved and without having met anything beside it.
-            anyhow::ensure!(cx.attempt() > 1, "not yet");
+            if cx.attempt() == 1 {
+                // The first attempt ends before this step, with `a` saved and without having met anything beside it.
+                saved.notified().await;
+                anyhow::bail!("not yet");
+            }
             step(&cx, "b").await
         };
         let (a, b) = tokio::try_join!(first, second)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use windlass::client::{ActionResult, Client, Handle, Job};
 use windlass::context::Cx;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::handler::State;
 use windlass::job::{AttemptOutcome, JobId, JobState, SuspendMode, WorkerId};
 use windlass::store::{Pause, PauseMode, Suspend};
@@ -186,14 +186,14 @@ async fn a_graceful_suspension_waits_for_the_attempt(bench: &Bench) {
     let running = scene.polite(bench);
     let job = scene.in_mid_run(bench).await;
     let how = || Suspend { mode: SuspendMode::Graceful, ..Suspend::default() };
-    assert!(matches!(job.suspend(Suspend::default()).await, Err(ActError::Refused(_))));
+    assert!(matches!(job.suspend(Suspend::default()).await, Err(ActionError::Refused(_))));
     assert_eq!(job.suspend(how()).await.unwrap(), ActionResult::Changed);
     assert_eq!(job.suspend(how()).await.unwrap(), ActionResult::Unchanged);
     bench.settle().await;
     assert_eq!(state(&bench.client, job.id()).await, JobState::Running);
     scene.gate.add_permits(1);
     assert_eq!(job.result(PROMPTLY).await.unwrap(), "x 1 1");
-    assert!(matches!(job.suspend(how()).await, Err(ActError::Refused(_))), "a final job is refused");
+    assert!(matches!(job.suspend(how()).await, Err(ActionError::Refused(_))), "a final job is refused");
     assert_eq!(scene.received.all(), [""; 0], "no handler was asked to stop");
     running.stop().await;
 }
@@ -349,7 +349,7 @@ async fn a_worker_paused_aggressively_from_afar_gives_back_what_it_runs(bench: &
 async fn a_worker_that_is_not_there_cannot_be_paused(bench: &Bench) {
     let unknown = WorkerId::new(7);
     let refused = bench.client.pause_worker(unknown, Pause::default()).await.unwrap_err();
-    assert!(matches!(refused, ActError::NoSuchWorker(id) if id == unknown), "{refused}");
+    assert!(matches!(refused, ActionError::NoSuchWorker(id) if id == unknown), "{refused}");
 }
 
 /// Model: queue-pause, processing-on-and-off

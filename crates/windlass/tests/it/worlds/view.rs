@@ -26,11 +26,11 @@ pub(super) struct View {
 /// Documents that decide what happens later. The others are history, or settings that no step changes.
 const DOCUMENTS: [DocumentKind; 3] = [DocumentKind::Hold, DocumentKind::Resumption, DocumentKind::Cascade];
 
-struct Look(Arc<Mutex<View>>);
+struct ReadView(Arc<Mutex<View>>);
 
-impl ReadTask for Look {
+impl ReadTask for ReadView {
     fn run(&mut self, tx: &mut ReadTx<'_>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = look(tx).unwrap();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = read_view(tx).unwrap();
     }
 
     fn is_long(&self) -> bool {
@@ -45,11 +45,11 @@ impl ReadTask for Look {
 /// Reads everything.
 pub(super) fn of(engine: &impl Engine) -> View {
     let found = Arc::new(Mutex::new(View::default()));
-    engine.read(Box::new(Look(found.clone())));
+    engine.read(Box::new(ReadView(found.clone())));
     Arc::into_inner(found).unwrap().into_inner().unwrap()
 }
 
-fn look(tx: &mut ReadTx<'_>) -> Result<View, StoreError> {
+fn read_view(tx: &mut ReadTx<'_>) -> Result<View, StoreError> {
     let seqs: Vec<Seq> = (1..=i64::try_from(JOBS).unwrap()).map(Seq).collect();
     let jobs: Vec<JobRecord> = tx.db.load(&seqs)?.into_iter().flatten().collect();
     let mut text = String::new();
@@ -62,7 +62,7 @@ fn look(tx: &mut ReadTx<'_>) -> Result<View, StoreError> {
     }
     // Which of two jobs is claimed first is all that is left of when they became ready.
     let mut order: Vec<&JobRecord> = jobs.iter().filter(|job| job.eligible_at.is_some()).collect();
-    order.sort_by_key(|job| ClaimOrder::of(job));
+    order.sort_by_key(|job| ClaimOrder::new(job));
     let order: Vec<i64> = order.iter().map(|job| job.seq.0).collect();
     writeln!(text, "{order:?} {:?}", tx.db.edges(&seqs, Side::Dependent)?).unwrap();
     for kind in DOCUMENTS {

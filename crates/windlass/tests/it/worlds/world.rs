@@ -172,7 +172,7 @@ impl World {
     }
 
     /// All that is stored now.
-    fn look(&self) -> View {
+    fn read_view(&self) -> View {
         self.store();
         view::of(&*self.engine)
     }
@@ -220,7 +220,7 @@ impl World {
         self.path.push(action);
         let before = std::mem::take(&mut self.view);
         let applied = self.apply(action, &before).await;
-        self.view = self.look();
+        self.view = self.read_view();
         applied?;
         laws::follows(self, &before, action)
     }
@@ -323,7 +323,7 @@ impl World {
     /// Lets maintenance run until it finds nothing to do.
     pub(super) async fn settle(&mut self) -> Result<(), String> {
         while self.store().tick().await.map_err(|error| error.to_string())?.has_more {}
-        self.view = self.look();
+        self.view = self.read_view();
         Ok(())
     }
 

@@ -88,7 +88,7 @@ def _end_well(result: Any, value: Any) -> None:
 
 
 def _end_badly(result: Any, cx: BaseContext, error: Exception, backend: Any) -> bool:
-    """Whether the task has failed for good, as far as the worker knows."""
+    """Whether the task has failed permanently, as far as the worker knows."""
     change(
         result, status=api.TaskResultStatus.FAILED, finished_at=timezone.now(),
         errors=[api.TaskError(exception_class_path=_path(error), traceback=_shown(error))],

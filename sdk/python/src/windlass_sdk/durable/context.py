@@ -72,7 +72,7 @@ class BaseContext:
 
     @property
     def max_attempts(self) -> int:
-        """How many attempts may fail before the job fails for good."""
+        """How many attempts may fail before the job fails permanently."""
         return int(self._job["max_attempts"])
 
     @property

@@ -279,7 +279,7 @@ class Worker:
         if self.settings.processes is not None:
             self.settings.processes.kill()
         self.has_leftovers = bool(self._tasks)
-        log.info("worker stopped, %d jobs given back", len(given_back))
+        log.info("worker stopped, %d jobs released", len(given_back))
 
     async def _deregister(self) -> None:
         worker = await asyncio.to_thread(self._registration.close)

@@ -109,7 +109,8 @@ pub(crate) async fn audit(args: &AuditListArgs) -> anyhow::Result<ExitCode> {
     let call = Call::get(&["audit"]).query_if("since", since).query_if("until", until);
     let call = args.which.query(&client, call).await?;
     let most = if args.all { usize::MAX } else { args.limit };
-    let (count, is_more, _) = kept(&client, call, most, &Shape::of(&client, args.connect.json).await).await?;
+    let (count, is_more, _) =
+        kept(&client, call, most, &Shape::detect(&client, args.connect.json).await).await?;
     if !args.connect.json {
         match (count, is_more) {
             (0, _) => output::note("no matching records"),
@@ -128,7 +129,7 @@ struct Shape {
 }
 
 impl Shape {
-    async fn of(client: &ServerClient, is_json: bool) -> Shape {
+    async fn detect(client: &ServerClient, is_json: bool) -> Shape {
         Shape { is_json, workers: if is_json { BTreeMap::new() } else { names(client).await } }
     }
 }
@@ -159,7 +160,7 @@ async fn kept(
 
 pub(crate) async fn events(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let client = args.connect.client()?;
-    let shape = Shape::of(&client, args.connect.json).await;
+    let shape = Shape::detect(&client, args.connect.json).await;
     let call = args.which.query(&client, Call::get(&["events"])).await?;
     let mut last = None;
     // The stream is opened before the stored records are read, so that no event is missed in between.

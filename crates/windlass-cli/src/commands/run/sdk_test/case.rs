@@ -163,7 +163,7 @@ impl Case {
             // A day without heartbeats ends its registration: a slow machine would lose it to every step.
             let mut wait = Patience::new();
             while stage.store.config(&Caller::local()).await?.workers.is_empty() {
-                wait.look_again().await?;
+                wait.keep_for_retry().await?;
             }
             dev::advance(&stage.store, &stage.clock, DAY, PATIENCE).await?;
         }
@@ -183,13 +183,13 @@ impl Case {
             Action::Noted(line) => {
                 let mut wait = Patience::new();
                 while !effects(folder).iter().any(|one| one == line) {
-                    wait.look_again().await?;
+                    wait.keep_for_retry().await?;
                 }
             }
             Action::Is(wanted) => {
                 let mut wait = Patience::new();
                 while get(stage, id).await?.job.state != *wanted {
-                    wait.look_again().await?;
+                    wait.keep_for_retry().await?;
                 }
             }
             Action::Signal(name, value) => {
@@ -325,7 +325,7 @@ impl Patience {
         Patience(Deadline::after(PATIENCE))
     }
 
-    async fn look_again(&mut self) -> anyhow::Result<()> {
+    async fn keep_for_retry(&mut self) -> anyhow::Result<()> {
         ensure!(!self.0.is_over(), "it did not happen");
         tokio::time::sleep(POLL).await;
         Ok(())

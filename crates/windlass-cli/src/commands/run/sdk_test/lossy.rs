@@ -25,7 +25,7 @@ pub(super) enum RequestKind {
 
 impl RequestKind {
     /// What a request with this first line asks.
-    fn of(line: &str) -> Option<RequestKind> {
+    fn parse(line: &str) -> Option<RequestKind> {
         let path =
             line.strip_prefix("POST ").or_else(|| line.strip_prefix("PUT "))?.split([' ', '?']).next()?;
         let path = path.strip_prefix("/api/v1/")?;
@@ -135,7 +135,7 @@ async fn pass(
 
 fn asked(request: &[u8]) -> Option<RequestKind> {
     let line = request.split(|byte| *byte == b'\r').next()?;
-    RequestKind::of(std::str::from_utf8(line).ok()?)
+    RequestKind::parse(std::str::from_utf8(line).ok()?)
 }
 
 #[cfg(test)]

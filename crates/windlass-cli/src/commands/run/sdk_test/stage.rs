@@ -129,7 +129,7 @@ impl Stage {
     }
 }
 
-/// A socket that has a port and does not listen. Linux lets a server listen there all the same; on other systems nothing is
+/// A socket that has a port and does not listen. Linux lets a server listen there nevertheless; on other systems nothing is
 /// reserved. The port is none that a system assigns by itself: another listener on any port could get it while the
 /// server restarts.
 fn reserved() -> std::io::Result<Option<TcpSocket>> {

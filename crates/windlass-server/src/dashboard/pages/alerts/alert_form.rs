@@ -57,7 +57,7 @@ fn text<T: ToString>(value: Option<T>) -> String {
 }
 
 impl Values {
-    fn of(rule: &AlertRule) -> Values {
+    fn new(rule: &AlertRule) -> Values {
         let fields = ConditionFields::from(&rule.condition);
         Values {
             condition: rule.condition.as_str(),
@@ -79,7 +79,7 @@ impl Values {
 /// `GET /alerts/new`
 pub(in crate::dashboard) async fn new_page(context: PageContext) -> Result<Response, PageError> {
     let condition = AlertCondition::DeadLetters { more_than: 0, within: Duration::from_secs(600) };
-    let values = Values::of(&AlertRule::new(condition, String::new()));
+    let values = Values::new(&AlertRule::new(condition, String::new()));
     let tenant = text(context.visitor.caller.tenant.as_ref());
     form_page(&context, (String::new(), tenant, String::new()), values).await
 }
@@ -94,7 +94,7 @@ pub(in crate::dashboard) async fn edit_page(
     let found = found.filter(|found| found.tenant == which.tenant);
     let found = found.ok_or_else(|| PageError::not_found(format!("no alert {alert}")))?;
     let names = (found.name.to_string(), text(found.tenant.as_ref()), found.updated_at.to_string());
-    form_page(&context, names, Values::of(&found.rule)).await
+    form_page(&context, names, Values::new(&found.rule)).await
 }
 
 async fn form_page(

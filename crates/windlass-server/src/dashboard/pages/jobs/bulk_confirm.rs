@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::internal::ReadSource;
 use windlass::job::{JobAction, JobId, SuspendMode};
 use windlass::store::caller::{Caller, Permission};
@@ -83,7 +83,7 @@ pub(in crate::dashboard) async fn act(
     };
     let config = board.store().config(&visitor.caller).await?;
     let title = format!("{} jobs", choice.verb());
-    let layout = Layout::of(&board, &visitor, &config, "jobs", title);
+    let layout = Layout::new(&board, &visitor, &config, "jobs", title);
     let page = Confirm {
         layout: Layout { live: String::new(), ..layout },
         choice,
@@ -151,13 +151,13 @@ async fn perform(
                     None => bulk.skipped += 1,
                 }
             }
-            Ok::<BulkReport, ActError>(bulk)
+            Ok::<BulkReport, ActionError>(bulk)
         };
         return Ok(ReadSource::spawn(work).await.expect("acting on jobs does not panic")?);
     };
     let Some(filter) = choice.narrowed(&asked.filter()?) else { return Ok(BulkReport::default()) };
     let filter = as_confirmed(filter, form)?;
-    // Jobs may have started to match since; the number is limited all the same.
+    // Jobs may have started to match since; the number is limited nevertheless.
     let most = form.get("most").map(str::parse).transpose();
     let most: u64 = most.map_err(|_| PageError::invalid("most: is not a number"))?.unwrap_or(u64::MAX);
     if most == 0 {
@@ -184,7 +184,7 @@ async fn act_on_job(
     caller: &Caller,
     id: JobId,
     action: &BulkAction,
-) -> Result<Option<bool>, ActError> {
+) -> Result<Option<bool>, ActionError> {
     let done = match action {
         BulkAction::Act(act) => store.act(caller, id, act.clone()).await.map(|acted| acted.is_changed),
         BulkAction::Redrive(how) => store.redrive(caller, id, how.clone()).await.map(|_| true),
@@ -192,7 +192,7 @@ async fn act_on_job(
     };
     match done {
         Ok(is_changed) => Ok(Some(is_changed)),
-        Err(ActError::Store(error)) => Err(error.into()),
+        Err(ActionError::Store(error)) => Err(error.into()),
         Err(_) => Ok(None),
     }
 }

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::Store;
 use windlass::clock::Timestamp;
-use windlass::error::{ActError, StoreError};
+use windlass::error::{ActionError, StoreError};
 use windlass::internal::ReadSource;
 use windlass::job::{JobRecord, JobState, JobType};
 use windlass::store::caller::{Caller, Permission};
@@ -191,7 +191,7 @@ pub(in crate::dashboard) async fn redrive_group(
 async fn redrive_first(store: &Store, caller: &Caller, job: &JobRecord) -> Result<bool, StoreError> {
     match store.redrive(caller, job.id, Redrive { only_once: true, ..Redrive::default() }).await {
         Ok(_) => Ok(true),
-        Err(ActError::Store(error)) => Err(error),
+        Err(ActionError::Store(error)) => Err(error),
         // Its unique key is taken, or the visitor may not redrive it: continue with the others.
         Err(_) => Ok(false),
     }

@@ -46,7 +46,7 @@ const HEADS: [&str; 12] = [
 ];
 
 impl ExportedJob {
-    fn of(snapshot: &Snapshot) -> ExportedJob {
+    fn new(snapshot: &Snapshot) -> ExportedJob {
         let (job, tags) = (&snapshot.job, &snapshot.spec.metadata.tags);
         let tags: Vec<String> = tags.iter().map(|(name, value)| format!("{name}:{value}")).collect();
         ExportedJob {
@@ -110,7 +110,7 @@ pub(in crate::dashboard) async fn export(
     for _ in 0..limits::EXPORTED_JOBS / limits::EXPORTED_PER_READ {
         let (filter, limit) = (filter.clone(), limits::EXPORTED_PER_READ);
         let page = board.store().list(&visitor.caller, ListRequest { filter, order, cursor, limit }).await?;
-        jobs.extend(page.jobs.iter().map(ExportedJob::of));
+        jobs.extend(page.jobs.iter().map(ExportedJob::new));
         cursor = page.next;
         if cursor.is_none() {
             break;

@@ -158,7 +158,7 @@ pub(in crate::dashboard) async fn page(
     let (job, spec) = (&snapshot.job, &snapshot.spec);
     let reasons = store.explain(caller, job.id).await?.unwrap_or_default();
     let may_read = !snapshot.is_redacted;
-    let children = children::of(board, visitor, job, now).await?;
+    let children = children::load(board, visitor, job, now).await?;
     let drawing = graph::load(board, visitor, job, &children.jobs).await?;
     let (logs, logs_hidden) = if may_read { logs(board, visitor, job, now).await? } else { (Vec::new(), 0) };
     let (checkpoints, saved_steps) =
@@ -194,14 +194,14 @@ pub(in crate::dashboard) async fn page(
         waterfall,
         timeline: timeline(job, &attempts, config, now),
         payload: may_read.then(|| {
-            FormattedJson::of(&spec.payload.bytes, &spec.payload.content_type, limits::SHOWN_BYTES_MAX)
+            FormattedJson::new(&spec.payload.bytes, &spec.payload.content_type, limits::SHOWN_BYTES_MAX)
         }),
         result: if may_read { result(board, visitor, job).await? } else { None },
         checkpoints_hidden: job.details.checkpoints.saturating_sub(checkpoints.len() as u64),
         checkpoints,
         steps: saved_steps,
         may_read,
-        output: output::of(board, visitor, &snapshot).await?,
+        output: output::load(board, visitor, &snapshot).await?,
         logs,
         logs_hidden,
         audit: job_audit::of_job(board, visitor, config, job.id).await?,
@@ -240,7 +240,7 @@ async fn time_axis(
     }
     let logs: Vec<Timestamp> = logs.iter().map(|line| line.when).collect();
     let parts = waterfall::Parts { job, attempts, steps: &steps, children, logs: &logs };
-    Ok(Waterfall::of(&parts, board.now()))
+    Ok(Waterfall::new(&parts, board.now()))
 }
 
 fn tags(snapshot: &Snapshot) -> Vec<(String, String, String)> {
@@ -279,7 +279,7 @@ pub(in crate::dashboard) fn draft_of(payload: &Payload) -> Option<String> {
     if !is_json || payload.bytes.len() > limits::EDITED_BYTES_MAX {
         return None;
     }
-    let shown = FormattedJson::of(&payload.bytes, Payload::JSON, limits::EDITED_BYTES_MAX);
+    let shown = FormattedJson::new(&payload.bytes, Payload::JSON, limits::EDITED_BYTES_MAX);
     (!shown.is_cut).then(|| shown.pieces.into_iter().map(|piece| piece.text).collect())
 }
 
@@ -313,7 +313,7 @@ async fn result(
 ) -> Result<Option<FormattedJson>, PageError> {
     let found = board.store().result(&visitor.caller, job.id).await?;
     let bytes = found.and_then(|result| result.0);
-    Ok(bytes.map(|bytes| FormattedJson::of(&bytes, "application/json", limits::SHOWN_BYTES_MAX)))
+    Ok(bytes.map(|bytes| FormattedJson::new(&bytes, "application/json", limits::SHOWN_BYTES_MAX)))
 }
 
 /// The checkpoints that fit on the page, and the steps among them in their order.
@@ -335,7 +335,7 @@ async fn checkpoints(
     let mut room = limits::CHECKPOINTS_BYTES_MAX;
     let shown = found.into_iter().map(|checkpoint| {
         let value = (room > 0)
-            .then(|| FormattedJson::of(&checkpoint.value, "application/json", limits::CHECKPOINT_BYTES_MAX));
+            .then(|| FormattedJson::new(&checkpoint.value, "application/json", limits::CHECKPOINT_BYTES_MAX));
         room = room.saturating_sub(value.as_ref().map_or(0, |value| value.cost));
         CheckpointView { step: step_label(&checkpoint.step), size: bytes(checkpoint.value.len()), value }
     });

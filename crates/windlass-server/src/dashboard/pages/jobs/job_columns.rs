@@ -122,11 +122,11 @@ impl Columns {
     /// Reads columns; words that are unknown or repeated are left out. The default ones if nothing remains.
     pub(in crate::dashboard) fn parse(text: &str) -> Columns {
         let plain = |word: &str| word.replace("%20", " ").replace("%2C", ",").replace("%25", "%");
-        Columns::of(text.split(',').map(plain))
+        Columns::from_words(text.split(',').map(plain))
     }
 
     /// The columns of these names, up to their bound.
-    pub(in crate::dashboard) fn of(words: impl Iterator<Item = String>) -> Columns {
+    pub(in crate::dashboard) fn from_words(words: impl Iterator<Item = String>) -> Columns {
         let mut found: Vec<JobColumn> = Vec::new();
         for column in words.filter_map(|word| JobColumn::parse(&word)) {
             if !found.contains(&column) && found.len() < limits::COLUMNS_MAX {

@@ -27,7 +27,7 @@ pub(in crate::dashboard) struct ColumnChoice {
 }
 
 impl ColumnChoice {
-    pub(in crate::dashboard) fn of(columns: &Columns) -> ColumnChoice {
+    pub(in crate::dashboard) fn new(columns: &Columns) -> ColumnChoice {
         let boxes = FIXED.iter().map(|column| ColumnBox {
             word: column.name(),
             label: column.label(),
@@ -53,7 +53,7 @@ pub(in crate::dashboard) struct ViewList {
 }
 
 impl ViewList {
-    pub(in crate::dashboard) fn of<'a>(
+    pub(in crate::dashboard) fn new<'a>(
         visitor: &Visitor,
         pairs: impl Iterator<Item = (&'a str, String)>,
     ) -> ViewList {
@@ -96,7 +96,7 @@ pub(in crate::dashboard) async fn choose_columns(
         Columns::default()
     } else {
         let tags = form.get("tags").unwrap_or_default().split(',').map(|name| format!("tag:{}", name.trim()));
-        Columns::of(form.all("column").map(str::to_owned).chain(tags))
+        Columns::from_words(form.all("column").map(str::to_owned).chain(tags))
     };
     let cookie = columns_cookie(&columns, board.0.is_secure);
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(&back(&form))).into_response())

@@ -58,7 +58,7 @@ const FAILURES_NOTABLE: f64 = 10.0;
 const CONCERNS_SHOWN: usize = 8;
 
 impl Health {
-    pub(in crate::dashboard) fn of(signs: &HealthInput<'_>) -> Health {
+    pub(in crate::dashboard) fn new(signs: &HealthInput<'_>) -> Health {
         let mut concerns = Vec::new();
         clock(signs, &mut concerns);
         alerts(signs, &mut concerns);
@@ -214,7 +214,7 @@ mod tests {
         let now = Timestamp::from_millis(0);
         let clock = off(0, true);
         let recent = Minute::default();
-        Health::of(&HealthInput {
+        Health::new(&HealthInput {
             config,
             infos: &[],
             recent: &recent,
@@ -251,7 +251,7 @@ mod tests {
                 clock,
                 alerts: &[],
             };
-            let health = Health::of(&signs);
+            let health = Health::new(&signs);
             (health.class, health.concerns.first().map(|concern| concern.text.clone()).unwrap_or_default())
         };
         let (class, text) = said(off(600_000, false));

@@ -14,7 +14,7 @@ use windlass::store::{Filter, HistoryRequest, HistorySubject, ListRequest, Minut
 
 use crate::dashboard::Dashboard;
 use crate::dashboard::page::{PageError, show};
-use crate::dashboard::pages::{job_types, limits, queues, tenants};
+use crate::dashboard::pages::{limits, queues, tenants, types};
 use crate::dashboard::parts::chart;
 use crate::dashboard::parts::format::{count, span};
 use crate::dashboard::requests::form::{Fields, Query};
@@ -69,7 +69,7 @@ fn held_back(preview: &LimitPreview) -> String {
     let (delayed, started) = (count(preview.delayed), count(preview.started));
     let longest = match preview.longest {
         Some(longest) => format!(", the last of them by about {}", span(longest)),
-        None => " for good".to_owned(),
+        None => " permanently".to_owned(),
     };
     let waiting = match preview.waiting {
         0 => String::new(),
@@ -204,7 +204,7 @@ pub(in crate::dashboard) async fn of_type(
     Query(query): Query,
 ) -> Result<Response, PageError> {
     visitor.caller.require(Permission::Administer)?;
-    let name = job_types::name_of(&name)?;
+    let name = types::name_of(&name)?;
     let found = board.store().job_types(&visitor.caller).await?.into_iter().find(|info| info.name == name);
     let minutes = found.map(|info| info.minutes).unwrap_or_default();
     show(&view(&query, &chart::hour(&minutes, board.now())))

@@ -11,7 +11,7 @@ use windlass::store::Config;
 
 use super::name_of;
 use crate::dashboard::page::PageError;
-use crate::dashboard::pages::job_types::type_settings::{priority, retry};
+use crate::dashboard::pages::types::type_settings::{priority, retry};
 use crate::dashboard::parts::format::exact;
 use crate::dashboard::requests::context::FormContext;
 use crate::dashboard::requests::form::{Fields, segment};
@@ -44,7 +44,7 @@ fn set(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> QueueSett
 
 impl QueueSettingsView {
     /// The settings of a tenant, which apply in addition to the general ones; or the general ones.
-    pub(super) fn of(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> QueueSettingsView {
+    pub(super) fn new(queue: &QueueName, tenant: Option<&Tenant>, config: &Config) -> QueueSettingsView {
         let (own, shared) = (set(queue, tenant, config), tenant.map(|_| set(queue, None, config)));
         let all = |text: &dyn Fn(&QueueSettings) -> Option<String>, none: &str| {
             let value = shared.as_ref().and_then(text);

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{Path, State as AxumState};
 use axum::response::{IntoResponse, Redirect, Response};
 use windlass::clock::Timestamp;
-use windlass::error::Invalid;
+use windlass::error::FieldError;
 use windlass::job::{JobType, NewJob, QueueName, ScheduleName, Tenant};
 use windlass::schedule::{CatchUp, Overlap, ScheduleSpec, Zone};
 use windlass::store::caller::Permission;
@@ -73,7 +73,7 @@ struct Values {
 }
 
 impl Values {
-    fn of(schedule: &Schedule) -> Result<Values, PageError> {
+    fn new(schedule: &Schedule) -> Result<Values, PageError> {
         let timing = TimingFields::from(&schedule.timing);
         let payload = draft_of(&schedule.job.payload).filter(|_| !schedule.is_redacted);
         let payload = payload.ok_or_else(|| {
@@ -141,7 +141,7 @@ fn timing(form: &Fields) -> Result<ScheduleSpec, PageError> {
     Ok(spec)
 }
 
-fn wrong(invalid: &Invalid) -> PageError {
+fn wrong(invalid: &FieldError) -> PageError {
     PageError::invalid(invalid.to_string())
 }
 
@@ -210,7 +210,7 @@ pub(in crate::dashboard) async fn edit_page(
     Path((tenant, schedule)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     let found = find(&context, &tenant, &schedule).await?;
-    let values = Values::of(&found)?;
+    let values = Values::new(&found)?;
     let named = (found.name.to_string(), found.tenant.to_string(), found.updated_at.to_string());
     form_page(&context, named, values).await
 }

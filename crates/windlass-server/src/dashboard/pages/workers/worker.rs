@@ -48,9 +48,9 @@ pub(in crate::dashboard) async fn page(
     let worker = view(found, Vec::new(), &busy, config, visitor, now);
     let page = WorkerPage {
         layout: context.layout("workers", format!("Worker {}", worker.name)),
-        running: running.jobs.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
+        running: running.jobs.iter().map(|snapshot| Row::new(snapshot, now)).collect(),
         has_more: running.next.is_some(),
-        recent: own.take(limits::WORKER_JOBS_SHOWN).map(|snapshot| Row::of(snapshot, now)).collect(),
+        recent: own.take(limits::WORKER_JOBS_SHOWN).map(|snapshot| Row::new(snapshot, now)).collect(),
         searched,
         worker,
     };

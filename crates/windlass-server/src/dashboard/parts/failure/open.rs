@@ -27,11 +27,11 @@ impl OpenFailures {
         let states = [JobState::Failed, JobState::DeadLetter];
         let mut walk = FailedJobs::new(board.store(), &visitor.caller, &states, None);
         let jobs = walk.next().await?;
-        Ok(OpenFailures::of(&jobs, !walk.is_over))
+        Ok(OpenFailures::new(&jobs, !walk.is_over))
     }
 
     /// Those of these jobs, which are open.
-    pub(in crate::dashboard) fn of<'a>(
+    pub(in crate::dashboard) fn new<'a>(
         jobs: impl IntoIterator<Item = &'a JobRecord>,
         has_more: bool,
     ) -> OpenFailures {

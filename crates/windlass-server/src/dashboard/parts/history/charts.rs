@@ -37,7 +37,7 @@ pub(in crate::dashboard) struct Bar {
 pub(in crate::dashboard) struct Axis(pub(in crate::dashboard) [String; 3]);
 
 impl Axis {
-    fn of(history: &History) -> Axis {
+    fn new(history: &History) -> Axis {
         let length = history.until.since(history.from);
         Axis([history.from, history.from.plus(length / 2), history.until].map(|at| short(at, length)))
     }
@@ -240,7 +240,7 @@ fn chart(
     (label, values): (String, String),
 ) -> LineChart {
     let is_empty = lines.iter().all(|line| line.path.is_empty());
-    LineChart { lines, top, half, axis: Axis::of(history), label, is_empty, values }
+    LineChart { lines, top, half, axis: Axis::new(history), label, is_empty, values }
 }
 
 impl Line {

@@ -41,7 +41,7 @@ fn rows(spread: &LatencyHistogram) -> Vec<u64> {
 }
 
 impl HeatMap {
-    pub(super) fn of(history: &History, now: Timestamp) -> HeatMap {
+    pub(super) fn new(history: &History, now: Timestamp) -> HeatMap {
         let grouped = history.points.len().div_ceil(COLUMNS_MAX).max(1);
         let length = history.until.since(history.from);
         let starts: Vec<Timestamp> =

@@ -69,7 +69,7 @@ impl Compare {
         COMPARED.iter().find(|(_, compare, _)| *compare == self).map_or("", |(word, ..)| word)
     }
 
-    fn of(query: &Fields) -> Result<Compare, PageError> {
+    fn from_query(query: &Fields) -> Result<Compare, PageError> {
         let word = query.get("compare").unwrap_or_default();
         let found = COMPARED.iter().find(|(known, ..)| *known == word).map(|(_, compare, _)| *compare);
         found.ok_or_else(|| PageError::invalid("compare: must be day or week"))
@@ -78,14 +78,14 @@ impl Compare {
 
 impl ShownRange {
     /// The fields `range` and `until`; the last hour without them.
-    pub(super) fn of(query: &Fields) -> Result<ShownRange, PageError> {
+    pub(super) fn from_query(query: &Fields) -> Result<ShownRange, PageError> {
         let range = query.duration("range")?.unwrap_or(Duration::from_secs(HOUR));
         if !(HISTORY_RANGE_MIN..=HISTORY_RANGE_MAX).contains(&range) {
             return Err(PageError::invalid("range: must be between 5m and 30d"));
         }
         let until = query.get("until").map(str::parse::<Timestamp>).transpose();
         let until = until.map_err(|problem| PageError::invalid(format!("until: {problem}")))?;
-        Ok(ShownRange { range, until, compare: Compare::of(query)? })
+        Ok(ShownRange { range, until, compare: Compare::from_query(query)? })
     }
 }
 
@@ -137,7 +137,7 @@ impl Links {
 }
 
 impl Ranges {
-    pub(super) fn of(history: &History, shown: &ShownRange, path: &str, now: Timestamp) -> Ranges {
+    pub(super) fn new(history: &History, shown: &ShownRange, path: &str, now: Timestamp) -> Ranges {
         let length = history.until.since(history.from);
         let is_past = history.until <= now;
         let links = Links { path: path.to_owned(), compare: shown.compare.as_str() };

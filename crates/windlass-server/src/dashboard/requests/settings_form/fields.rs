@@ -137,7 +137,7 @@ pub(in crate::dashboard) fn times(timeouts: &PartialTimeouts, others: &str) -> S
 /// How long final jobs are kept.
 pub(in crate::dashboard) fn kept(retention: &Retention, otherwise: &str) -> SettingGroup {
     let fields = JobState::FINAL.map(|state| {
-        let value = retention.of(state).map(exact);
+        let value = retention.get(state).map(exact);
         text(&format!("retention_{state}"), &format!("Keep {} for", plain(state)), value, otherwise)
     });
     SettingGroup { title: "After the end", fields: fields.into() }

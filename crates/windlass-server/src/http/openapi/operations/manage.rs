@@ -85,7 +85,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Who did what, when and from which request: oldest first, by job, event, actor, tenant, queue, type and time. A page can be \
          empty before the last one."),
     op("get /audit/head", "getAuditHead",
-        "The newest checkpoint of the hash chain over the audit trail. Keep it in another place, and `windlass audit verify` shows later \
+        "The newest seal of the audit trail. Keep it in another place, and `windlass audit verify` shows later \
          that nothing before it was changed."),
     op("get /events", "streamEvents",
         "Audit records as they are written, as server-sent events. `id` is the number of the record, `event` its name, `data` the \

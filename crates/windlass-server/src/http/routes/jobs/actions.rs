@@ -3,11 +3,12 @@
 use windlass::job::{JobId, SuspendMode};
 use windlass::settings::patch::Field;
 use windlass::store::caller::Caller;
-use windlass::store::{ActOptions, ActionRequest, Patch, Redrive, Suspend};
+use windlass::store::{ActionOptions, ActionRequest, Patch, Redrive, Suspend};
 use windlass_api::actions::{
-    EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalReceipt, SuspendBody,
+    ActionResponse, EmptyBody, PatchBody, PriorityBody, ReasonBody, RedriveBody, SignalBody, SignalReceipt,
+    SuspendBody,
 };
-use windlass_api::job::{ActedJob, Job};
+use windlass_api::job::Job;
 use windlass_api::json::Json;
 use windlass_api::text::Text;
 
@@ -21,11 +22,17 @@ use crate::http::request::json::Body;
 use crate::http::request::path::{JobPath, NamePath};
 use crate::http::request::query::Query;
 
-type ActionReply = Result<WithEtag<JsonOk<ActedJob>>, ApiError>;
+type ActionReply = Result<WithEtag<JsonOk<ActionResponse<Job>>>, ApiError>;
 
-async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options: ActOptions) -> ActionReply {
+async fn act(
+    app: &App,
+    caller: &Caller,
+    id: JobId,
+    act: ActionRequest,
+    options: ActionOptions,
+) -> ActionReply {
     let (is_resume, strict) = (matches!(act, ActionRequest::Resume { .. }), options.strict);
-    let options = ActOptions { strict: strict && !is_resume, ..options };
+    let options = ActionOptions { strict: strict && !is_resume, ..options };
     let acted = app.store().act_and_read(caller, id, act, options).await?;
     if is_resume && strict && !acted.is_changed {
         return Err(ApiError::conflict("not_suspended", format!("job {id} is not suspended"))
@@ -33,8 +40,8 @@ async fn act(app: &App, caller: &Caller, id: JobId, act: ActionRequest, options:
             .with("action", "resume"));
     }
     let job = with_result(app, caller, acted.job).await?;
-    let tag = EntityTag::of(&job);
-    Ok(WithEtag(JsonOk(ActedJob { job, changed: acted.is_changed }), tag))
+    let tag = EntityTag::for_job(&job);
+    Ok(WithEtag(JsonOk(ActionResponse { object: job, changed: acted.is_changed }), tag))
 }
 
 /// `POST /jobs/{id}/submit`
@@ -44,7 +51,7 @@ pub(crate) async fn submit(
     IfMatchHeader(if_match): IfMatchHeader,
     Body(EmptyBody {}): Body<EmptyBody>,
 ) -> ActionReply {
-    act(&app, &caller, id, ActionRequest::Submit, ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, ActionRequest::Submit, ActionOptions { strict: false, if_match }).await
 }
 
 /// `POST /jobs/{id}/suspend`
@@ -60,7 +67,7 @@ pub(crate) async fn suspend(
         reason: body.reason,
         expires: body.expires.map(|expiry| expiry.counted_from("expires", app.now())).transpose()?,
     };
-    act(&app, &caller, id, ActionRequest::Suspend(suspend), ActOptions { strict: query.strict, if_match })
+    act(&app, &caller, id, ActionRequest::Suspend(suspend), ActionOptions { strict: query.strict, if_match })
         .await
 }
 
@@ -72,7 +79,7 @@ pub(crate) async fn resume(
     Query(query): Query<StrictQuery>,
     Body(body): Body<ReasonBody>,
 ) -> ActionReply {
-    let options = ActOptions { strict: query.strict, if_match };
+    let options = ActionOptions { strict: query.strict, if_match };
     act(&app, &caller, id, ActionRequest::Resume { reason: body.reason }, options).await
 }
 
@@ -83,7 +90,7 @@ pub(crate) async fn cancel(
     IfMatchHeader(if_match): IfMatchHeader,
     Body(body): Body<ReasonBody>,
 ) -> ActionReply {
-    let options = ActOptions { strict: false, if_match };
+    let options = ActionOptions { strict: false, if_match };
     act(&app, &caller, id, ActionRequest::Cancel { reason: body.reason }, options).await
 }
 
@@ -94,7 +101,7 @@ pub(crate) async fn priority(
     IfMatchHeader(if_match): IfMatchHeader,
     Body(body): Body<PriorityBody>,
 ) -> ActionReply {
-    act(&app, &caller, id, ActionRequest::Priority(body.value.0), ActOptions { strict: false, if_match })
+    act(&app, &caller, id, ActionRequest::Priority(body.value.0), ActionOptions { strict: false, if_match })
         .await
 }
 
@@ -121,7 +128,7 @@ pub(crate) async fn patch(
         correlation_id: given(body.correlation_id),
         callback_url: given(body.callback_url),
     };
-    act(&app, &caller, id, ActionRequest::Patch(patch), ActOptions { strict: false, if_match }).await
+    act(&app, &caller, id, ActionRequest::Patch(patch), ActionOptions { strict: false, if_match }).await
 }
 
 /// `POST /jobs/{id}/redrive`
@@ -141,7 +148,7 @@ pub(crate) async fn redrive(
     };
     let snapshot = app.store().redrive_and_read(&caller, id, how, if_match).await?;
     let job = Job::from(snapshot);
-    let tag = EntityTag::of(&job);
+    let tag = EntityTag::for_job(&job);
     Ok(WithEtag(Created(job), tag))
 }
 

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::audit::AuditEvent;
-use crate::error::{ActError, FieldProblem, Invalid, StoreError, WorkError};
+use crate::error::{ActionError, FieldError, FieldProblem, StoreError, WorkError};
 use crate::job::{JobAction, JobEvent, JobId, JobRecord, JobState, Seq, Wait};
 use crate::limits;
 use crate::store::caller::Caller;
@@ -21,11 +21,11 @@ pub(crate) fn signal(
     name: &str,
     value: &[u8],
     if_match: &IfMatch,
-) -> Result<JobRecord, ActError> {
+) -> Result<JobRecord, ActionError> {
     crate::store::command::attempt_writes::check_step("name", name)?;
     if value.len() > tx.env.options.payload_bytes_max {
         let problem = FieldProblem::TooLong { length: value.len(), limit: tx.env.options.payload_bytes_max };
-        return Err(Invalid::new("value", problem).into());
+        return Err(FieldError::new("value", problem).into());
     }
     let mut job = tx.managed(caller, id)?;
     if_match.check(tx, &job)?;
@@ -33,7 +33,7 @@ pub(crate) fn signal(
     let limit = limits::SIGNALS_KEPT_MAX;
     let kept = JobDataQuery { seq: job.seq, kind: JobDataKind::Signal, name: None, above: None, limit };
     if job.details.signals > 0 && tx.db()?.job_data(kept)?.len() >= limit {
-        return Err(Invalid::new("signals", FieldProblem::TooLong { length: limit + 1, limit }).into());
+        return Err(FieldError::new("signals", FieldProblem::TooLong { length: limit + 1, limit }).into());
     }
     let details = job.details_mut();
     details.signals += 1;

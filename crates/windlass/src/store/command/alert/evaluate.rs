@@ -58,7 +58,7 @@ pub(crate) fn read_due(tx: &mut ReadTx<'_>) -> Result<AlertChanges, StoreError> 
     let numbers = Numbers::read(tx, &alerts)?;
     let mut changes = Vec::new();
     for alert in alerts {
-        if let Some(decision) = decide(&alert.rule, &alert.state, &numbers.of(&alert, now), now) {
+        if let Some(decision) = decide(&alert.rule, &alert.state, &numbers.measure(&alert, now), now) {
             changes.push((alert, decision));
         }
     }
@@ -109,7 +109,7 @@ impl Numbers {
     }
 
     /// The numbers of one alert.
-    fn of(&self, alert: &Alert, now: Timestamp) -> Measurement {
+    fn measure(&self, alert: &Alert, now: Timestamp) -> Measurement {
         let mut measured = Measurement { clock_offset: self.clock_offset, ..Measurement::default() };
         let within = alert.rule.condition.within().unwrap_or_default();
         let from = now.minus(within);
@@ -144,7 +144,7 @@ fn counts_attempts(alert: &Alert) -> bool {
     matches!(alert.rule.condition, AlertCondition::DeadLetters { .. } | AlertCondition::FailureRate { .. })
 }
 
-/// Whether a run was missed, or refused for good, since `from`, or is overdue now.
+/// Whether a run was missed, or refused permanently, since `from`, or is overdue now.
 fn has_missed(schedule: &Schedule, from: Timestamp, now: Timestamp) -> bool {
     let is_retried = |run: Timestamp| schedule.retry.is_some_and(|retry| retry.run == run);
     let refused = schedule.refused.as_ref().filter(|refused| !is_retried(refused.run));
@@ -168,7 +168,7 @@ pub(crate) fn put(tx: &mut WriteTx<'_>, found: &AlertChanges) -> Result<AlertRep
             match tx.deliver(&alert, notice, None) {
                 Ok(job) => alert.last_delivery = Some(job.id),
                 Err(SubmitError::Store(error)) => return Err(error),
-                // Settings of the type may refuse it. The state is stored all the same, and shown.
+                // Settings of the type may refuse it. The state is stored nevertheless, and shown.
                 Err(refused) => {
                     tracing::error!(alert = %alert.name, %refused, "the message of an alert was refused");
                 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, WorkError};
+use crate::error::{FieldError, FieldProblem, WorkError};
 use crate::job::{JobRecord, check_chunks};
 use crate::limits;
 use crate::store::documents::config::encode;
@@ -27,10 +27,10 @@ pub(crate) struct StreamBlock<T> {
 }
 
 /// Checks what can be checked without the store.
-pub(super) fn check(chunks: &[Vec<u8>]) -> Result<(), Invalid> {
+pub(super) fn check(chunks: &[Vec<u8>]) -> Result<(), FieldError> {
     check_chunks(chunks.iter().map(Vec::as_slice))?;
     chunks.iter().enumerate().try_for_each(|(index, chunk)| {
-        read(chunk).map(drop).map_err(|problem| Invalid::new(format!("chunks.{index}"), problem))
+        read(chunk).map(drop).map_err(|problem| FieldError::new(format!("chunks.{index}"), problem))
     })
 }
 
@@ -56,7 +56,7 @@ impl WriteTx<'_> {
         }
         let is_restart = totals.add(job.attempt, new.len() as u64).is_restart;
         let chunks = new.iter().map(|chunk| read(chunk)).collect::<Result<Vec<&RawValue>, _>>();
-        let chunks = chunks.map_err(|problem| Invalid::new("chunks", problem))?;
+        let chunks = chunks.map_err(|problem| FieldError::new("chunks", problem))?;
         let block = encode(&StreamBlock { at: self.now, attempt: job.attempt, is_restart, chunks });
         totals.keep(block.len() as u64);
         let (seq, kind, name, number) = (job.seq, JobDataKind::Stream, String::new(), totals.last);

@@ -47,7 +47,7 @@ impl AgingLane {
 
     /// Finds the first possible position in the ranks that are not read yet.
     fn advance(&mut self, heads: &AgingHeads, now: Timestamp) {
-        let unread = heads.of(&self.lane).unwrap_or_default().iter();
+        let unread = heads.get(&self.lane).unwrap_or_default().iter();
         let unread =
             unread.filter(|head| usize::from(head.rank) < RANKS && self.read & (1 << head.rank) == 0);
         self.next = unread.map(|head| (head.aged(self.every, now), *head)).min();
@@ -86,7 +86,7 @@ impl Search {
         let heads = tx.aging_heads();
         heads.limit();
         let lanes = std::mem::take(&mut self.aging).into_iter();
-        let (known, unknown): (Vec<_>, Vec<_>) = lanes.partition(|lane| heads.of(&lane.lane).is_some());
+        let (known, unknown): (Vec<_>, Vec<_>) = lanes.partition(|lane| heads.get(&lane.lane).is_some());
         self.aging = known;
         self.read_heads(tx, unknown)?;
         let heads = tx.aging_heads();
@@ -117,7 +117,7 @@ impl Search {
             tx.aging_turns().compared(lanes[..whole.max(1)].iter().map(|(lane, _)| &lane.lane));
         }
         for (at, ((lane, first), lower)) in lanes.into_iter().zip(lower).enumerate() {
-            let place = ClaimOrder::of(&first);
+            let place = ClaimOrder::new(&first);
             if at < whole {
                 let places = std::iter::once(place).chain(lower).collect();
                 tx.aging_heads().insert(lane.lane.clone(), places);
@@ -174,7 +174,7 @@ impl Search {
     fn read_ranks(&mut self, tx: &mut WriteTx<'_>, opened: &[usize], each: usize) -> Result<(), StoreError> {
         self.read_ahead(tx, opened, each)?;
         for scan in opened.iter().map(|at| &self.scans[*at]) {
-            let first = scan.jobs.as_slice().first().map(ClaimOrder::of);
+            let first = scan.jobs.as_slice().first().map(ClaimOrder::new);
             if let Some(rank) = scan.rank {
                 tx.aging_heads().found(&scan.lane, rank, first);
             }
@@ -209,7 +209,7 @@ fn cursors(lanes: &[(AgingLane, JobRecord)]) -> Vec<LaneCursor> {
         |first: ClaimOrder| ClaimOrder { rank: first.rank, eligible_at: Timestamp::MAX, seq: Seq(i64::MAX) };
     let cursor = |(lane, first): &(AgingLane, JobRecord)| LaneCursor {
         lane: lane.lane.clone(),
-        after: Some(end(ClaimOrder::of(first))),
+        after: Some(end(ClaimOrder::new(first))),
     };
     lanes.iter().map(cursor).collect()
 }

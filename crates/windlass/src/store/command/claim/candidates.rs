@@ -204,11 +204,11 @@ impl Search {
             let scan = &mut self.scans[*at];
             scan.is_drained = jobs.len() < each;
             if let Some(rank) = scan.rank {
-                let own = jobs.iter().take_while(|job| ClaimOrder::of(job).rank == rank).count();
+                let own = jobs.iter().take_while(|job| ClaimOrder::new(job).rank == rank).count();
                 scan.is_drained |= own < jobs.len();
                 jobs.truncate(own);
             }
-            scan.last = jobs.last().map(ClaimOrder::of).or(scan.last);
+            scan.last = jobs.last().map(ClaimOrder::new).or(scan.last);
             scan.jobs = jobs.into_iter();
         }
         Ok(())
@@ -232,14 +232,14 @@ impl Search {
     /// The position of a scan's head, with aging applied, or its lower bound; `None` if it has no job left.
     pub(super) fn place(&self, at: usize) -> Option<ClaimOrder> {
         let scan = &self.scans[at];
-        let place = scan.unread.or_else(|| scan.jobs.as_slice().first().map(ClaimOrder::of))?;
+        let place = scan.unread.or_else(|| scan.jobs.as_slice().first().map(ClaimOrder::new))?;
         Some(scan.aging.map_or(place, |every| place.aged(every, self.now)))
     }
 
     /// Up to `max` jobs that were read and will probably be taken first.
     pub(super) fn front(&self, max: usize) -> Vec<Seq> {
         let aged = |scan: &LaneScan, job: &JobRecord| {
-            let place = ClaimOrder::of(job);
+            let place = ClaimOrder::new(job);
             scan.aging.map_or(place, |every| place.aged(every, self.now))
         };
         let all =

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::candidates::Source;
 use crate::error::StoreError;
 use crate::job::{QueueName, Tenant};
+use crate::ordered::CollectOrdered;
 use crate::store::documents::config::Config;
 use crate::store::engine::ClaimOrder;
 use crate::store::tx::write_tx::WriteTx;
@@ -86,7 +87,7 @@ impl FairQueue {
         let later = tenants.range::<Tenant, _>((from, Bound::Unbounded));
         let earlier = turn.map(|turn| tenants.range::<Tenant, _>((Bound::Unbounded, Bound::Excluded(turn))));
         let in_turn = later.chain(earlier.into_iter().flatten()).filter_map(|(_, heads)| heads.first());
-        in_turn.take(max).chain(self.all.iter().take(max)).copied().collect()
+        in_turn.take(max).chain(self.all.iter().take(max)).copied().collect_ordered()
     }
 
     /// Removes the head whose turn it is; returns its source and the rank.

@@ -1,7 +1,7 @@
 //! Claims that match many lanes. A connection remembers of each lane whose jobs do not age a position at or before its
 //! first job, so that a claim compares positions and reads only the lanes that it takes jobs from. As in `aging/heads.rs`,
 //! a position that is too early costs one read, never the order. An engine that can read a snapshot before it excludes
-//! other writers reads the positions of all lanes there ([`look_ahead`]).
+//! other writers reads the positions of all lanes there ([`read_ahead`]).
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl LaneHeads {
     pub(in crate::store) fn stored(&mut self, job: &JobRecord) {
         let is_used = self.is_complete || !self.lanes.is_empty();
         if is_used && job.state == JobState::Scheduled && !job.is_blocked {
-            self.added(&job.lane, ClaimOrder::of(job));
+            self.added(&job.lane, ClaimOrder::new(job));
         }
     }
 
@@ -71,8 +71,8 @@ impl LaneHeads {
 
 /// Reads the counts and where all lanes begin, on a snapshot: the claims of the next commit then read no more than what
 /// has changed since.
-pub(in crate::store) fn look_ahead(db: &mut dyn Write, cache: &mut ConnectionCache) -> EngineResult<()> {
-    cache.refresh(db);
+pub(in crate::store) fn read_ahead(db: &mut dyn Write, cache: &mut ConnectionCache) -> EngineResult<()> {
+    cache.refresh_ahead(db);
     let counts = db.counts()?;
     if !cache.lane_heads.lacks_any(Some(counts)) {
         return Ok(());
@@ -201,7 +201,7 @@ impl Search {
     /// Remembers where these lanes begin, which were just read from their front.
     fn remember_heads(&self, tx: &mut WriteTx<'_>, lanes: &[usize]) {
         for scan in lanes.iter().map(|at| &self.scans[*at]) {
-            let first = scan.jobs.as_slice().first().map(ClaimOrder::of);
+            let first = scan.jobs.as_slice().first().map(ClaimOrder::new);
             tx.lane_heads().found(&scan.lane, first);
         }
     }

@@ -247,7 +247,7 @@ impl WriteTx<'_> {
         };
         let limit = limits::BULK_JOBS_PER_COMMIT;
         let page = self.db()?.scan(&Scan { filter, order: Order::Oldest, after, limit })?;
-        let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::of)).flatten();
+        let next = (page.len() == limit).then(|| page.last().map(ClaimOrder::new)).flatten();
         let config = self.config()?;
         let mut given: HashMap<ConcurrencyKey, u64> = HashMap::new();
         for job in page {

@@ -1,5 +1,5 @@
 //! Sealing the audit trail. Records are read and hashed on a snapshot, concurrently with writes. A commit only
-//! adds the new checkpoints of the chain, and only if no other process has continued from the same checkpoint
+//! adds the new seals of the chain, and only if no other process has continued from the same seal
 //! meanwhile.
 
 use crate::audit::{Record, Seal, SealPoint};
@@ -10,7 +10,7 @@ use crate::store::engine::{DocumentKind, Read, RecordQuery};
 use crate::store::tx::read_tx::ReadTx;
 use crate::store::tx::write_tx::WriteTx;
 
-/// Number of records between two retained checkpoints of the chain; in between only the newest is retained.
+/// Number of records between two retained seals of the chain; in between only the newest is retained.
 const SEAL_EVERY: u64 = 10_000;
 
 /// The key of the document that stores how far the audit trail is sealed.
@@ -20,7 +20,7 @@ const HEAD: &str = "head";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SealReport {
-    /// The newest checkpoint of the audit trail.
+    /// The newest seal of the audit trail.
     pub seal: Seal,
     /// Whether there is more to seal immediately.
     pub has_more: bool,
@@ -32,7 +32,7 @@ pub struct SealReport {
 #[derive(Debug, Clone)]
 pub(crate) struct SealBacklog {
     from: Seal,
-    /// The checkpoints to store; empty if everything is sealed.
+    /// The seals to store; empty if everything is sealed.
     points: Vec<Seal>,
     has_more: bool,
     is_left_to_others: bool,
@@ -51,7 +51,7 @@ impl SealBacklog {
 }
 
 /// Hashes records that are not sealed yet, in one bounded round. Reads none if `left` is given and the newest
-/// checkpoint is not `left`: another process is sealing, and only one of them can continue the chain.
+/// seal is not `left`: another process is sealing, and only one of them can continue the chain.
 pub(crate) fn read_backlog(tx: &mut ReadTx<'_>, left: Option<&Seal>) -> Result<SealBacklog, StoreError> {
     let newest = newest_point(tx.db)?;
     check_head(tx.db, newest.as_ref())?;
@@ -83,18 +83,18 @@ pub(crate) fn read_backlog(tx: &mut ReadTx<'_>, left: Option<&Seal>) -> Result<S
     Ok(SealBacklog { from, points, has_more, is_left_to_others: false })
 }
 
-/// The newest stored checkpoint, if the audit trail was ever sealed.
+/// The newest stored seal, if the audit trail was ever sealed.
 pub(crate) fn newest_point(db: &mut dyn Read) -> Result<Option<SealPoint>, StoreError> {
     db.documents(DocumentKind::Seal)?.last().map(|document| parse(&document.body)).transpose()
 }
 
-/// The newest checkpoint as stored apart from the checkpoints.
+/// The newest seal as stored apart from the seals.
 pub(crate) fn kept_head(db: &mut dyn Read) -> Result<Option<Seal>, StoreError> {
     db.document(DocumentKind::AuditHead, HEAD)?.map(|document| parse(&document.body)).transpose()
 }
 
-/// Refuses to seal an audit trail whose newest checkpoint is missing or was replaced: sealing it again from an earlier
-/// checkpoint would hide that.
+/// Refuses to seal an audit trail whose newest seal is missing or was replaced: sealing it again from an earlier
+/// seal would hide that.
 fn check_head(db: &mut dyn Read, newest: Option<&SealPoint>) -> Result<(), StoreError> {
     match kept_head(db)? {
         Some(head) if newest.is_none_or(|point| point.seal != head) => {
@@ -121,7 +121,7 @@ fn check_written(records: &[Record], written: u64) -> Result<(), StoreError> {
     }
 }
 
-/// Writes the new checkpoints, unless another process has sealed meanwhile.
+/// Writes the new seals, unless another process has sealed meanwhile.
 pub(crate) fn put(tx: &mut WriteTx<'_>, found: &SealBacklog) -> Result<SealReport, StoreError> {
     let SealBacklog { from, points, has_more, .. } = found;
     if !is_last(tx, from)? {
@@ -139,7 +139,7 @@ pub(crate) fn put(tx: &mut WriteTx<'_>, found: &SealBacklog) -> Result<SealRepor
     Ok(SealReport { seal, has_more: *has_more, is_left_to_others: false })
 }
 
-/// Whether this is still the newest checkpoint.
+/// Whether this is still the newest seal.
 fn is_last(tx: &mut WriteTx<'_>, point: &Seal) -> Result<bool, StoreError> {
     let next = key(&Seal { through: point.through + 1, hash: String::new() });
     let (here, after) = (
@@ -151,7 +151,7 @@ fn is_last(tx: &mut WriteTx<'_>, point: &Seal) -> Result<bool, StoreError> {
     Ok(is_here && after.is_none())
 }
 
-/// The document key of the newest checkpoint of this section of the chain.
+/// The document key of the newest seal of this section of the chain.
 fn key(point: &Seal) -> String {
     format!("{:020}", point.through.div_ceil(SEAL_EVERY) * SEAL_EVERY)
 }

@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::audit::AuditEvent;
 use crate::clock::{ClockReport, SharedGrace, Timestamp};
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::job::Tenant;
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::effects::audit::RecordActor;
 use crate::store::documents::config::{Worker, encode, parse};
 use crate::store::engine::{DocumentKind, EngineResult};
-use crate::store::move_store::mark::Mark;
+use crate::store::move_store::marker::MoveMarker;
 use crate::store::tx::write_tx::WriteTx;
 
 /// The key of the only document of its kind.
@@ -34,7 +34,7 @@ pub(crate) struct AcceptedWall {
 }
 
 /// Records that an operator accepts the wall clock as read for this commit.
-pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<AcceptedWall, ActError> {
+pub(crate) fn accept(tx: &mut WriteTx<'_>, caller: &Caller) -> Result<AcceptedWall, ActionError> {
     caller.require(Permission::Administer)?;
     let ClockReport { wall, ahead_ms, is_believed, .. } = tx.env.clock.report();
     let number = tx.accepted_clock()?.number + 1;
@@ -72,7 +72,7 @@ impl WriteTx<'_> {
 
     /// Whether a move copies this store: it must not change what it has copied.
     fn is_being_moved(&mut self) -> EngineResult<bool> {
-        Ok(self.env.is_moving && Mark::read(self.db()?)?.is_some_and(|mark| mark.is_shut()))
+        Ok(self.env.is_moving && MoveMarker::read(self.db()?)?.is_some_and(|mark| mark.is_shut()))
     }
 
     /// Records that the store is served from now on: no worker could report to it while it was being moved.

@@ -4,12 +4,12 @@
 use serde_json::json;
 
 use crate::audit::AuditEvent;
-use crate::error::ActError;
+use crate::error::ActionError;
 use crate::job::{ChildGroup, JobEvent, JobRecord, JobState, Need, Seq, Tenant};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::effects::audit::RecordActor;
-use crate::store::documents::cascade;
+use crate::store::documents::cascade::{self, Task};
 use crate::store::documents::config::parse;
 use crate::store::documents::schedules::Schedule;
 use crate::store::engine::{
@@ -36,7 +36,7 @@ pub(crate) fn repair(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     step: &Step<'_>,
-) -> Result<RepairResult, ActError> {
+) -> Result<RepairResult, ActionError> {
     caller.require(Permission::Administer)?;
     let repaired = tx.repair(step)?;
     if repaired == RepairResult::Done {
@@ -80,6 +80,7 @@ impl WriteTx<'_> {
             Defect::Dependencies(seq) => self.repair_dependencies(*seq),
             Defect::Group { parent, number } => self.repair_group(*parent, *number),
             Defect::Blocked(seq) => self.repair_blocked(*seq),
+            Defect::Priority(seq) => self.repair_priority(*seq),
             Defect::Schedule(key) => self.repair_schedule(key),
         }
     }
@@ -215,7 +216,8 @@ impl WriteTx<'_> {
             return self.apply_dependency_end(seq, Need::After, state);
         }
         // The last step is a transition: it decides the job's state.
-        let is_last = job.state == JobState::Pending && open == 0 && job.after_unmet > 0;
+        let has_one_left = job.after_unmet > 0 || !job.any_unmet;
+        let is_last = job.state == JobState::Pending && open == 0 && has_one_left;
         let numbers = JobRecord { after_unmet: open + u32::from(is_last), ..job.clone() };
         let is_counted = numbers != job;
         if is_counted {
@@ -298,6 +300,25 @@ impl WriteTx<'_> {
             return Ok(RepairResult::Gone);
         }
         self.set_blocked(seq, false)?;
+        Ok(RepairResult::Done)
+    }
+
+    /// The most urgent dependency decides, whether the job is too urgent or not urgent enough.
+    fn repair_priority(&mut self, seq: Seq) -> Outcome {
+        let is_waiting = |job: &&JobRecord| !job.state.is_final() && job.has_unmet_dependencies();
+        let Some(job) = self.job(seq)?.filter(is_waiting).cloned() else { return Ok(RepairResult::Gone) };
+        let mut most: Option<JobRecord> = None;
+        for edge in self.db()?.edges(&[seq], Side::Dependent)? {
+            if let Some(found) = self.job(edge.dependency)?
+                && most.as_ref().is_none_or(|most| found.effective_priority() > most.effective_priority())
+            {
+                most = Some(found.clone());
+            }
+        }
+        let Some(most) = most.filter(|most| most.effective_priority() != job.inherited) else {
+            return Ok(RepairResult::Gone);
+        };
+        self.cascade(most.depth, Task::Priority { job: most.seq, after: None })?;
         Ok(RepairResult::Done)
     }
 

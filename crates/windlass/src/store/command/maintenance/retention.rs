@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::audit::AuditEvent;
-use crate::error::{ActError, StoreError};
+use crate::error::{ActionError, StoreError};
 use crate::job::Tenant;
 use crate::settings::Retention;
 use crate::settings::patch::RetentionPatch;
@@ -45,7 +45,7 @@ pub(crate) fn set(
     tx: &mut WriteTx<'_>,
     caller: &Caller,
     patch: &RetentionPatch,
-) -> Result<RetentionSet, ActError> {
+) -> Result<RetentionSet, ActionError> {
     caller.require(Permission::Administer)?;
     let default = tx.env.options.retention();
     let before = tx.config()?.retention.or(default);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::error::StoreError;
 use crate::job::{JobState, Tenant};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::documents::config::{encode, parse};
 use crate::store::documents::error_stats::{ERROR_HISTORY, ErrorCounts, ErrorHistory, lane_of, minute_start};
 use crate::store::documents::history::{
@@ -113,7 +114,7 @@ fn sample(tx: &mut ReadTx<'_>) -> Result<Sample, StoreError> {
         .map(|(scope, point)| (scope.key(), (point.ready.sum, point.running.sum)));
     let config = tx.config()?;
     let live = config.workers.values().filter(|worker| !worker.is_lost);
-    Ok(Sample { jobs: jobs.collect(), slots: live.map(|worker| u64::from(worker.concurrency)).sum() })
+    Ok(Sample { jobs: jobs.collect_ordered(), slots: live.map(|worker| u64::from(worker.concurrency)).sum() })
 }
 
 /// The first period that has statistics and is not rolled up.
@@ -154,7 +155,7 @@ fn roll(tx: &mut ReadTx<'_>, period: i64, due: &mut RollUp) -> Result<(), StoreE
     }
     for (scope, point) in &mut scopes {
         for sample in samples.values() {
-            point.merge(&sample.of(scope));
+            point.merge(&sample.get(scope));
         }
     }
     for (scope, point) in &scopes {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::record;
 use crate::audit::AuditEvent;
 use crate::clock::Timestamp;
-use crate::error::{FieldProblem, Invalid, ScheduleError, StoreError};
+use crate::error::{FieldError, FieldProblem, ScheduleError, StoreError};
 use crate::limits;
 use crate::store::caller::{Caller, Permission};
 use crate::store::command::effects::audit::RecordActor;
@@ -49,13 +49,13 @@ pub(crate) fn restore(
     if config.schedules.contains_key(&(tenant.clone(), which.name.clone())) {
         let problem =
             FieldProblem::Contradiction("there is a new schedule of this name: delete it first".into());
-        return Err(Invalid::new("name", problem).into());
+        return Err(FieldError::new("name", problem).into());
     }
     let own = config.schedules.keys().filter(|(other, _)| *other == tenant).count();
     if !has_room(config.schedules.len(), own, limits::SCHEDULES_MAX) {
         let length = config.schedules.len() + 1;
         let problem = FieldProblem::TooLong { length, limit: limits::SCHEDULES_MAX };
-        return Err(Invalid::new("schedules", problem).into());
+        return Err(FieldError::new("schedules", problem).into());
     }
     drop(config);
     let mut schedule = Schedule {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::keys::Duplicate;
 use super::{Batch, invalid};
-use crate::error::{ActError, FieldProblem, Invalid, StoreError, SubmitError, TooDeep};
+use crate::error::{ActionError, FieldError, FieldProblem, StoreError, SubmitError, TooDeep};
 use crate::job::{JobType, Lane, QueueName, Tenant};
 use crate::limits;
 use crate::store::engine::LimitScope;
@@ -129,7 +129,7 @@ fn lane_field(lane: &Lane) -> &'static str {
 }
 
 /// Refuses a lane with another version than that of the job it is for, if its tenant has as many lanes as it may.
-pub(crate) fn check_new_lane(tx: &mut WriteTx<'_>, lane: &Lane) -> Result<(), ActError> {
+pub(crate) fn check_new_lane(tx: &mut WriteTx<'_>, lane: &Lane) -> Result<(), ActionError> {
     let limit = tx.config()?.names_max(&lane.tenant).lanes;
     let counts = tx.db()?.counts()?;
     if counts.lanes.contains_key(lane) || lane.is_internal() || counts.lanes_of(&lane.tenant) < limit {
@@ -138,7 +138,7 @@ pub(crate) fn check_new_lane(tx: &mut WriteTx<'_>, lane: &Lane) -> Result<(), Ac
     let (name, tenant) = ("max_lanes", lane.tenant.to_string());
     let value = lane.version.as_ref().map_or_else(|| lane.queue.to_string(), ToString::to_string);
     let problem = FieldProblem::LimitReached { name, value, limit, tenant };
-    Err(Invalid::new("requires_version", problem).into())
+    Err(FieldError::new("requires_version", problem).into())
 }
 
 /// Refuses so many more jobs in these lanes if they would exceed the depth of a queue or tenant.

@@ -8,6 +8,7 @@ use super::{Batch, DependencyRef, invalid};
 use crate::error::{FieldProblem, SubmitError};
 use crate::job::{Dependency, JobId, Lane, Need, NewJob, Seq, depth_of, find_cycle};
 use crate::limits;
+use crate::ordered::CollectOrdered;
 use crate::store::caller::{Caller, Permission};
 use crate::store::tx::write_tx::WriteTx;
 
@@ -30,7 +31,7 @@ impl Batch<'_> {
                     }
                     DependencyRef::Stored(_) => (need, target),
                 })
-                .collect();
+                .collect_ordered();
             *needs = originals.into_iter().collect();
         }
         self.order = order_of(self.jobs, &self.needs)?;
@@ -126,7 +127,7 @@ pub(super) fn resolve(
             Dependency::Job(id) => Some(*id),
             Dependency::Named(_) => None,
         })
-        .collect();
+        .collect_ordered();
     let wanted: Vec<JobId> = wanted.into_iter().collect();
     let found: HashMap<JobId, Seq> =
         wanted.iter().copied().zip(tx.find(&wanted)?).filter_map(|(id, seq)| Some((id, seq?))).collect();

@@ -4,7 +4,7 @@
 use std::slice;
 
 use super::Receipt;
-use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
+use crate::error::{FieldError, FieldProblem, StoreError, SubmitError};
 use crate::job::{Failure, JobEvent, JobMetadata, NewJob, Payload};
 use crate::store::caller::{Caller, Role};
 use crate::store::command::effects::audit::RecordActor;
@@ -40,7 +40,7 @@ fn submit(
     match receipt {
         Receipt { is_duplicate: true, job, .. } => {
             let problem = FieldProblem::Contradiction(format!("belongs to job {} already", job.id));
-            Err(SubmitError::Invalid { index: 0, invalid: Invalid::new("idempotency_key", problem) })
+            Err(SubmitError::Invalid { index: 0, invalid: FieldError::new("idempotency_key", problem) })
         }
         _ => Ok(()),
     }

@@ -99,7 +99,7 @@ impl Batch<'_> {
                 callback: new.metadata.callback_url.is_some(),
                 ..JobFlags::default()
             },
-            details: policies.details(new.hold, self.caller),
+            details: policies.details(new, self.caller),
             ..JobRecord::new(seqs[index], id, lane.clone(), policy, now)
         };
         let (seq, spec) = (job.seq, self.spec(new, &needs));
@@ -254,10 +254,12 @@ impl Policies {
         (policy.clone(), new.priority.unwrap_or(*priority))
     }
 
-    fn details(&mut self, is_held: bool, caller: &Caller) -> Arc<RareFields> {
-        let details =
-            || Arc::new(RareFields { is_held, owner_key: caller.key.clone(), ..RareFields::default() });
-        if is_held { details() } else { self.details.get_or_insert_with(details).clone() }
+    fn details(&mut self, new: &NewJob, caller: &Caller) -> Arc<RareFields> {
+        let owned = |fields| Arc::new(RareFields { owner_key: caller.key.clone(), ..fields });
+        match new.rare_fields() {
+            Some(fields) => owned(fields),
+            None => self.details.get_or_insert_with(|| owned(RareFields::default())).clone(),
+        }
     }
 }
 

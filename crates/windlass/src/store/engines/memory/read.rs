@@ -9,6 +9,7 @@ use super::tables::{Row, Tables};
 use crate::audit::Record;
 use crate::clock::Timestamp;
 use crate::job::{ConcurrencyKey, JobId, JobRecord, JobState, Lane, Need, Seq, Spec, Tenant};
+use crate::ordered::CollectOrdered;
 use crate::store::engine::{
     AuditLog, Caches, ClaimOrder, Counters, Counts, Document, DocumentKind, DocumentRange, Documents, Edge,
     EngineResult, Export, Graph, JobData, JobDataQuery, JobDataTable, JobTable, Key, KeyHolder, Keys,
@@ -47,7 +48,7 @@ impl Tables {
             return Box::new(self.rows.values());
         }
         let leased = filter.workers.iter().filter_map(|worker| self.leased.get(worker));
-        let seqs: BTreeSet<Seq> = leased.flatten().copied().collect();
+        let seqs: BTreeSet<Seq> = leased.flatten().copied().collect_ordered();
         Box::new(seqs.into_iter().filter_map(|seq| self.rows.get(&seq)))
     }
 }
@@ -74,7 +75,7 @@ impl JobTable for Tables {
             Order::Newest => fitting.rev().take(scan.limit).collect(),
             Order::Claim => {
                 let mut rows: Vec<&Row> = fitting.collect();
-                rows.sort_by_key(|row| ClaimOrder::of(&row.job));
+                rows.sort_by_key(|row| ClaimOrder::new(&row.job));
                 rows.truncate(scan.limit);
                 rows
             }
@@ -127,7 +128,7 @@ impl ReadyIndex for Tables {
             .filter(|job| job.state == JobState::Scheduled && job.is_blocked && job.concurrency == Some(key))
         {
             let best = first.entry(&job.lane).or_insert(job);
-            if ClaimOrder::of(job) < ClaimOrder::of(best) {
+            if ClaimOrder::new(job) < ClaimOrder::new(best) {
                 *best = job;
             }
         }

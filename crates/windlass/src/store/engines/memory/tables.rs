@@ -217,7 +217,7 @@ impl Tables {
     fn index(&mut self, job: &JobRecord) {
         self.ids.insert(job.id, job.seq);
         if is_ready(job) {
-            self.ready.entry(job.lane.clone()).or_default().insert(ClaimOrder::of(job));
+            self.ready.entry(job.lane.clone()).or_default().insert(ClaimOrder::new(job));
         }
         if let Some(at) = acts_at(job) {
             self.due.insert((at, job.seq));
@@ -233,7 +233,7 @@ impl Tables {
     fn unindex(&mut self, job: &JobRecord) {
         self.ids.remove(&job.id);
         if let Some(places) = self.ready.get_mut(&job.lane).filter(|_| is_ready(job)) {
-            places.remove(&ClaimOrder::of(job));
+            places.remove(&ClaimOrder::new(job));
             if places.is_empty() {
                 self.ready.remove(&job.lane);
             }

@@ -81,7 +81,7 @@ impl AppendState {
 
     /// The nonces of what this transaction took in, for its row of `commits`.
     pub(super) fn absorbed(&self) -> Parameter {
-        Column::of(self.taken.iter().copied()).into()
+        Column::from_numbers(self.taken.iter().copied()).into()
     }
 
     /// Whether a snapshot lacks jobs that were appended before it.
@@ -246,7 +246,8 @@ impl Tables {
     /// Whether the answered appends are there that this transaction must find; nothing is asked if there are none.
     pub(super) fn ask_for_answered(&self) -> Option<Question<'static>> {
         let expected = &self.appends.expected;
-        let column = |value: fn(&Answered) -> i64| Parameter::from(Column::of(expected.iter().map(value)));
+        let column =
+            |value: fn(&Answered) -> i64| Parameter::from(Column::from_numbers(expected.iter().map(value)));
         let columns = [
             column(|append| append.number),
             column(|append| append.nonce),

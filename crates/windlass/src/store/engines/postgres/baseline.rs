@@ -77,7 +77,7 @@ fn ids(seqs: impl Iterator<Item = i64>) -> Parameter {
 }
 
 fn numbers(count: i64, number: impl Fn(i64) -> i64) -> Parameter {
-    Column::of((0..count).map(number)).into()
+    Column::from_numbers((0..count).map(number)).into()
 }
 
 fn bytes(count: i64, value: &[u8]) -> Parameter {
@@ -140,7 +140,7 @@ fn update(
     state: i64,
 ) -> EngineResult<()> {
     let count = i64::try_from(seqs.len()).unwrap_or(0);
-    let column = Column::of(seqs.iter().copied());
+    let column = Column::from_numbers(seqs.iter().copied());
     let expected = (column.rows(), "hot");
     let values = [column.into(), numbers(count, |_| state), bytes(count, &RECORD)];
     link.send(sql, first.into_iter().chain(values).collect(), Some(expected))

@@ -164,7 +164,7 @@ impl ChangeListener {
             notifications.know(is_seen.then(|| self.announcer()));
             // Meanwhile the notifications of others are received.
             let pause = last.map_or(Duration::ZERO, |last| pace.interval().saturating_sub(last.elapsed()));
-            // What no caller waits for stays unannounced, without waking this thread for each commit.
+            // Changes that no caller waits for stay unannounced, without waking this thread for each commit.
             let is_silent = self.address.is_notifying && self.is_alone && !self.is_unreported;
             let due = async {
                 tokio::time::sleep(pause).await;

@@ -51,7 +51,7 @@ impl IdleLimit {
     }
 
     /// The same, after the thread was awake for so long; `None` if the system does not tell.
-    fn lost_after(&mut self, awake: Option<Duration>) {
+    pub(super) fn lost_after(&mut self, awake: Option<Duration>) {
         if awake.is_none_or(|awake| awake >= self.most) {
             self.most = (self.most * STEP).min(limits::TRANSACTION_IDLE_MAX);
         }

@@ -47,7 +47,7 @@ impl Column {
     }
 
     /// A column of these numbers.
-    pub(super) fn of(numbers: impl IntoIterator<Item = i64>) -> Column {
+    pub(super) fn from_numbers(numbers: impl IntoIterator<Item = i64>) -> Column {
         let mut column = Column::numbers();
         for number in numbers {
             column.number(number);

@@ -50,7 +50,7 @@ pub(super) struct PrefetchHints {
 
 impl PrefetchHints {
     /// The hints of these tasks. Jobs in the cache are not looked up.
-    pub(super) fn of(tasks: &[Box<dyn WriteTask>], cache: &ConnectionCache) -> PrefetchHints {
+    pub(super) fn new(tasks: &[Box<dyn WriteTask>], cache: &ConnectionCache) -> PrefetchHints {
         let claims = tasks.iter().map(|task| task.claims()).max().unwrap_or(0);
         let names = tasks.iter().flat_map(|task| task.names()).copied();
         let names = names.filter(|id| cache.running(*id).is_none()).collect();
@@ -92,7 +92,7 @@ impl ClaimPrefetch {
 
     /// The positions, as columns.
     pub(super) fn columns(&self) -> [Parameter; 4] {
-        [0, 1, 2, 3].map(|at| Column::of(self.spots.iter().map(|spot| spot[at])).into())
+        [0, 1, 2, 3].map(|at| Column::from_numbers(self.spots.iter().map(|spot| spot[at])).into())
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) enum Access {
     /// It reads; no cleanup is done in passing.
     Read,
     /// This transaction is a snapshot of the writer, which shows whether there is anything to write.
-    Look,
+    WriterSnapshot,
     Write,
 }
 
@@ -64,6 +64,8 @@ pub(super) struct Tables {
     pub(super) generation: u64,
     /// Whether other nodes had committed when this transaction began, and so probably will have when the next does.
     pub(super) is_shared: bool,
+    /// Whether a snapshot before the lock has seen commits of other nodes, which the transaction then does not meet.
+    pub(super) has_looked_past_others: bool,
     /// `None` until first used, and again after another node may have changed them.
     pub(super) counts: Option<Counts>,
     /// Changes of counts in this transaction.
@@ -103,6 +105,7 @@ impl Tables {
             meta: Meta::default(),
             generation: 0,
             is_shared: false,
+            has_looked_past_others: false,
             counts: None,
             moved: BTreeMap::new(),
             floors: ClaimBounds::default(),
@@ -131,6 +134,8 @@ impl Tables {
             meta,
             generation,
             forgotten_to,
+            // Nothing is known of other nodes.
+            is_shared: true,
             appends: AppendState::behind(self.appends.gate),
             durability,
             ..Tables::new(link, self.access.of_next_transaction())
@@ -153,7 +158,7 @@ impl Tables {
     }
 
     /// Clears what is not certain after a snapshot in which something was to be written. What was read stays known.
-    pub(super) fn clear_look(&mut self) {
+    pub(super) fn clear_writer_snapshot(&mut self) {
         if let Some(counts) = &mut self.counts {
             self.moved.iter().for_each(|((lane, state), by)| counts.add(lane, *state, -by));
         }
@@ -187,7 +192,7 @@ impl Tables {
         match self.access {
             Access::Write => Ok(()),
             Access::Read => Err(StoreError::Database("a connection for reading was asked to write".into())),
-            Access::Look => Err(StoreError::Database("a change needs the store's lock".into())),
+            Access::WriterSnapshot => Err(StoreError::Database("a change needs the store's lock".into())),
         }
     }
 

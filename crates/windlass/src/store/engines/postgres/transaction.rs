@@ -121,6 +121,7 @@ impl Tables {
             }
             tables.link.answers(asked)
         })?;
+        self.is_shared |= std::mem::take(&mut self.has_looked_past_others);
         self.keep(first, answers);
         if joined.len() == JOINED_MAX {
             // More may have come than was asked for.
@@ -196,12 +197,13 @@ impl Tables {
     }
 
     /// Begins a snapshot of the writer, to find out without the lock whether there is anything to write.
-    pub(super) fn begin_look(&mut self) -> EngineResult<i64> {
+    pub(super) fn begin_writer_snapshot(&mut self) -> EngineResult<i64> {
         self.inbox_state = InboxState::default();
         self.begin_snapshot(false)?;
         let (now, _) =
             self.apply_foreign_commits(true, Vec::new(), |tables, asked| tables.link.answers(asked))?;
-        self.access = Access::Look;
+        self.has_looked_past_others |= self.is_shared;
+        self.access = Access::WriterSnapshot;
         Ok(now)
     }
 

@@ -13,7 +13,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::connection::classify_error;
-use crate::error::{FieldProblem, Invalid, StoreError, SubmitError};
+use crate::error::{FieldError, FieldProblem, StoreError, SubmitError};
 use crate::job::{Dependency, JobId, NewJob, RetryPolicy};
 use crate::store::caller::Caller;
 use crate::store::command::submit::{self, SubmitOptions};
@@ -43,7 +43,7 @@ pub(crate) fn call(
     submit::check(std::slice::from_ref(job), env.options.payload_bytes_max, &env.options.targets)?;
     if job.debounce.is_some() {
         let problem = FieldProblem::Contradiction("is not possible in the caller's own transaction".into());
-        return Err(SubmitError::Invalid { index: 0, invalid: Invalid::new("debounce", problem) });
+        return Err(SubmitError::Invalid { index: 0, invalid: FieldError::new("debounce", problem) });
     }
     Ok(SqlStatement {
         statement: format!("SELECT \"{schema}\".submit($1::text, $2::bytea, $3::text::jsonb)"),
@@ -108,7 +108,7 @@ impl SqlSubmitError {
         };
         if code == SqlState::INVALID_PARAMETER_VALUE.code() && !field.is_empty() {
             let problem = message.strip_prefix(&field).unwrap_or(&message).trim_start().to_owned();
-            let invalid = Invalid::new(field, FieldProblem::Contradiction(problem));
+            let invalid = FieldError::new(field, FieldProblem::Contradiction(problem));
             return SubmitError::Invalid { index: 0, invalid };
         }
         // The holder is the last word of the message.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-mod look;
+mod read_ahead;
 
 use super::appends::backlog::Backlog;
 use super::connection::Connection;
@@ -388,7 +388,7 @@ impl Writer {
             if let Some(arriving) = arriving.filter(|_| weight < limits::GROUP_JOBS_MAX) {
                 tasks.extend(arriving.take(limits::WRITES_PER_GROUP_MAX.saturating_sub(tasks.len())));
             }
-            PrefetchHints::of(tasks, cache)
+            PrefetchHints::new(tasks, cache)
         })?;
         Ok((now, asked))
     }
@@ -401,13 +401,14 @@ impl Writer {
         {
             return Ok(idle);
         }
-        self.look_ahead(tasks)?;
+        self.read_ahead(tasks)?;
         let known = self.tables.lanes_known();
         let (mut now, mut asked) = self.begin_turn(tasks, arriving)?;
         if self.has_lost_lanes(known, tasks) {
-            // The lock is given back: nobody waits while they are read.
+            // The lock is released: other nodes do not wait while they are read.
+            self.tables.has_looked_past_others = true;
             self.tables.rollback();
-            self.look_ahead(tasks)?;
+            self.read_ahead(tasks)?;
             (now, asked) = self.begin_turn(tasks, arriving)?;
         }
         if std::mem::take(&mut self.has_unknown) {

@@ -238,7 +238,7 @@ pub(crate) struct SpecParts {
 }
 
 impl SpecParts {
-    pub(crate) fn of(spec: &Spec) -> SpecParts {
+    pub(crate) fn new(spec: &Spec) -> SpecParts {
         let list = |ids: &[JobId]| {
             (!ids.is_empty()).then(|| ids.iter().flat_map(|id| *id.as_bytes()).collect::<Vec<u8>>())
         };
@@ -276,7 +276,7 @@ fn read_trace(text: Option<&str>) -> [Option<String>; 3] {
 
 impl<'a> SpecColumns<'a> {
     /// The columns to write.
-    pub(crate) fn of(spec: &'a Spec, parts: &'a SpecParts) -> SpecColumns<'a> {
+    pub(crate) fn new(spec: &'a Spec, parts: &'a SpecParts) -> SpecColumns<'a> {
         let content_type = &*spec.payload.content_type;
         SpecColumns {
             texts: [

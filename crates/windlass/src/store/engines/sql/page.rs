@@ -26,7 +26,7 @@ pub(crate) struct Page<'s> {
 
 impl Page<'_> {
     /// An empty page.
-    pub(crate) fn of(scan: &Scan, total: Option<u64>) -> Page<'_> {
+    pub(crate) fn new(scan: &Scan, total: Option<u64>) -> Page<'_> {
         let filter = Filter { tag: None, correlation_id: None, owner: None, ..scan.filter.clone() };
         Page { scan, filter, spec: Spec::unknown(), jobs: BTreeMap::new(), unseen: None, total }
     }
@@ -36,7 +36,7 @@ impl Page<'_> {
         if !self.scan.is_after(&job) || !self.filter.matches(&job, &self.spec) {
             return true;
         }
-        let place = self.key_of(ClaimOrder::of(&job));
+        let place = self.key_of(ClaimOrder::new(&job));
         let is_full = self.jobs.len() >= self.scan.limit;
         if is_full && self.jobs.last_key_value().is_none_or(|(last, _)| *last < place) {
             return false;

@@ -85,7 +85,7 @@ mod tests {
     use crate::store::caller::{Caller, Role};
 
     fn source(name: &str, tenant: &str) -> ReadSource {
-        ReadSource::of(&Caller::new(name, Role::Viewer, Some(Tenant::new(tenant).unwrap())))
+        ReadSource::from_caller(&Caller::new(name, Role::Viewer, Some(Tenant::new(tenant).unwrap())))
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl<T: WaitingTask> TaskQueue<T> {
 
     /// Waits for tasks, and then for more as long as `pause` of their number wants to; `None` once the queue is closed and
     /// empty. `pause` also says how many are enough, and is asked again once they are there: who waits is not woken for each of
-    /// them. `begin` gets the number of those that are taken, before another thread asks how long to wait.
+    /// them. `begin` gets the number of taken tasks, before another thread asks how long to wait.
     ///
     /// Several threads can wait, each in a place of its own. The tasks are for the one that came last: it was busy last, and so
     /// was its connection, and no other is woken as long as it keeps up.
@@ -357,7 +357,7 @@ mod tests {
 
         fn made_for(&self) -> Option<ReadSource> {
             let caller = Caller::new(self.0, Role::Viewer, None);
-            (!self.0.is_empty()).then(|| ReadSource::of(&caller))
+            (!self.0.is_empty()).then(|| ReadSource::from_caller(&caller))
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) struct LogLength {
 }
 
 impl LogLength {
-    pub(super) fn of(path: PathBuf) -> LogLength {
+    pub(super) fn new(path: PathBuf) -> LogLength {
         let mut log = LogLength { path, seen: 0 };
         log.note();
         log

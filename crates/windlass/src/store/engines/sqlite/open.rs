@@ -244,7 +244,7 @@ pub(super) struct Identity {
 impl Identity {
     /// The identity of the database, its log and the shared memory with the locks of the log; a connection must have
     /// read from it. If the shared memory were replaced, another process would lock another file and overwrite the log.
-    pub(super) fn of(location: &Location) -> Identity {
+    pub(super) fn read(location: &Location) -> Identity {
         let files = [location.path.clone(), location.beside("-wal"), location.beside("-shm")];
         Identity { longest: length(&files[0]), files: files.map(|path| (path.clone(), inode(&path))) }
     }

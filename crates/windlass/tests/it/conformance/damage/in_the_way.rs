@@ -8,7 +8,7 @@ use windlass::entropy::Entropy;
 use windlass::error::StoreError;
 use windlass::job::{JobId, JobState, NewJob};
 use windlass::store::{
-    ActOptions, ActionRequest, ClaimRequest, Environment, ListRequest, NewWorker, Store, StoreOptions,
+    ActionOptions, ActionRequest, ClaimRequest, Environment, ListRequest, NewWorker, Store, StoreOptions,
     SubmitOptions, TicketOptions,
 };
 use windlass::ticket::TicketKey;
@@ -113,7 +113,7 @@ async fn a_changed_submission_hides_no_other_job() {
         let message = refused.as_ref().unwrap_err().to_string();
         assert!(matches!(refused, Err(StoreError::Damaged(_))) && message.contains(&first.to_string()));
         let cancel = ActionRequest::Cancel { reason: None };
-        assert!(store.act_and_read(&t.me, first, cancel, ActOptions::default()).await.unwrap().is_changed);
+        assert!(store.act_and_read(&t.me, first, cancel, ActionOptions::default()).await.unwrap().is_changed);
         assert_eq!(store.job(&t.me, first).await.unwrap().unwrap().state, JobState::Cancelled);
         let again = NewJob { unique_key: Some("only".into()), ..new_job("report") };
         store

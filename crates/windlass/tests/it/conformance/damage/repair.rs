@@ -40,7 +40,7 @@ async fn plan(store: &Store) -> RepairPlan {
 }
 
 /// Does everything that follows, and returns the codes of what was repaired. Afterwards everything holds.
-async fn repaired(store: &Store, me: &Caller) -> Vec<&'static str> {
+pub(super) async fn repaired(store: &Store, me: &Caller) -> Vec<&'static str> {
     let plan = plan(store).await;
     let mut done = Vec::new();
     for repair in &plan.repairs {
@@ -58,7 +58,7 @@ async fn repaired(store: &Store, me: &Caller) -> Vec<&'static str> {
 }
 
 /// Nothing follows: nothing is changed, and there is something to read for a person.
-async fn refuses(store: &Store, me: &Caller, code: &str) {
+pub(super) async fn refuses(store: &Store, me: &Caller, code: &str) {
     let before = broken(store).await;
     let plan = plan(store).await;
     assert!(!plan.repairs.is_empty());

@@ -6,11 +6,13 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
+use windlass::clock::Stopwatch;
 use windlass::store::caller::Caller;
 use windlass::store::{Store, SubmitOptions, restore};
 
@@ -76,24 +78,51 @@ fn shorten(event: &Event) -> String {
     text
 }
 
-/// Checks `wanted` images of every moment; says what was seen.
-pub(super) fn check_all(events: &[Event], wanted: usize, record: &Path, reserve: &Path) -> String {
+/// How many images there are to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) images: usize,
+    /// Images of one round over all moments. The first round is always whole.
+    pub(super) in_round: usize,
+    /// What is measured, and how long it may take.
+    pub(super) limit: Option<(Stopwatch, Duration)>,
+    /// Changes all images.
+    pub(super) seed: u64,
+}
+
+impl Wanted {
+    fn is_over(&self, round: usize) -> bool {
+        round > 0 && self.limit.is_some_and(|(watch, limit)| watch.elapsed() > limit)
+    }
+}
+
+/// Checks images of every moment, in rounds; says what was seen.
+pub(super) fn check_all(events: &[Event], wanted: Wanted, record: &Path, reserve: &Path) -> String {
     let mut ledger = Ledger::default();
     let said: Vec<String> = events.iter().filter_map(said).map(str::to_owned).collect();
     ledger.take(&said);
     let moments = events.len() + 1;
-    let per_moment = wanted.div_ceil(moments);
+    let per_moment = wanted.images.min(wanted.in_round).div_ceil(moments);
+    let rounds = wanted.images.div_ceil(per_moment * moments);
     let checker = Checker { events, ledger, reserve, record, seen: Mutex::default() };
     let threads = std::thread::available_parallelism().map_or(2, usize::from).min(8);
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let checker = &checker;
-            scope.spawn(move || checker.check_every(thread, threads, per_moment));
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let first = round * moments * per_moment;
+                    checker.check_every((thread, threads), (first, per_moment), wanted, round);
+                }
+            });
         }
     });
     let seen = checker.seen.into_inner().unwrap();
     let images: usize = seen.images.values().sum();
-    assert!(images >= wanted && seen.restored.len() > 3 && seen.contents.len() > 20, "{images}");
+    assert!(
+        images >= per_moment * moments && seen.restored.len() > 3 && seen.contents.len() > 20,
+        "{images}"
+    );
     format!(
         "{} events with {} acknowledgements: {images} images ({:?}), {} sets of files opened, {} contents verified, {} \
          restores repeated",
@@ -148,13 +177,20 @@ impl Moment {
 
 impl Checker<'_> {
     /// Checks the moments of one thread.
-    fn check_every(&self, thread: usize, threads: usize, per_moment: usize) {
+    fn check_every(
+        &self,
+        (thread, threads): (usize, usize),
+        (first, per_moment): (usize, usize),
+        wanted: Wanted,
+        round: usize,
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (mut disk, mut moment) = (Disk::default(), Moment::default());
         for at in 0..=self.events.len() {
-            if at % threads == thread {
-                for number in at * per_moment..(at + 1) * per_moment {
-                    let (loss, seed) = (Loss::ALL[number % Loss::ALL.len()], number as u64);
+            if at % threads == thread && !wanted.is_over(round) {
+                for number in first + at * per_moment..first + (at + 1) * per_moment {
+                    let loss = Loss::ALL[number % Loss::ALL.len()];
+                    let seed = wanted.seed.wrapping_add(number as u64);
                     let _story = Story { checker: self, image: format!("{at} {loss:?} {seed}"), at };
                     self.check_image(&runtime, &disk.lose(loss, seed), moment);
                     *self.seen.lock().unwrap().images.entry(loss).or_default() += 1;

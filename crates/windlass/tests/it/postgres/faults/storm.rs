@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use windlass::store::Store;
 
-use crate::fixture::observed::{Reply, agree_with, tell};
+use crate::fixture::observed::{Reply, agree_with, reply_to};
 use crate::postgres::fleet::Fleet;
 use crate::postgres::proxy::{Cut, Proxy};
 use crate::postgres::{LONG, hasty, numbered};
@@ -47,7 +47,7 @@ async fn weather(
             proxy.shut(false);
         };
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let signalling = tell(&store, numbered(number));
+        let signalling = reply_to(&store, numbered(number));
         tokio::pin!(back, signalling);
         // A caller that is refused while another node has the lock asks for no commit, and nothing is cut.
         let mut is_back = false;
@@ -69,7 +69,7 @@ async fn weather(
                 // A commit that came late may just have been cut.
                 proxy.shut(false);
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                let answer = tell(&store, numbered(number)).await;
+                let answer = reply_to(&store, numbered(number)).await;
                 reply.insert(number, answer);
                 if answer == Reply::Done {
                     break;

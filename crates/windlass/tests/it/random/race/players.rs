@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, yield_now};
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{Failure, JobId, Priority, SuspendMode, WorkerId};
 use windlass::store::{
     ActionRequest, ClaimRequest, ClaimedJob, HeartbeatItem, Outcome, Park, Pause, PauseMode, PauseTarget,
@@ -153,7 +153,7 @@ async fn meddle(arena: Arc<Arena>, place: usize, mut dice: Dice) {
 async fn act(arena: &Arena, store: &Store, job: JobId, act: ActionRequest) {
     match store.act(&arena.fixture.me, job, act).await {
         // What comes too late is refused by name.
-        Ok(_) | Err(ActError::Refused(_)) => {}
+        Ok(_) | Err(ActionError::Refused(_)) => {}
         Err(error) => panic!("{error}"),
     }
 }

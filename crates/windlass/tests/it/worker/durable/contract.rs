@@ -116,7 +116,7 @@ async fn happens(row: &str, cx: &Cx, seen: &Seen) -> anyhow::Result<()> {
             };
             seen.given(cx.step("it", work).await?);
         }
-        "a step failed for good" => {
+        "a step failed permanently" => {
             let work = async {
                 seen.ran();
                 Err::<(), _>(Failure::permanent("no", format!("in attempt {}", cx.attempt())))

@@ -316,7 +316,7 @@ async fn a_task_that_is_late_with_its_first_call_is_not_changed_code() {
     t.assert_ran(job.id(), "b", 1);
 }
 
-/// Model: step-identity. A task that has made a call may make others, and is waited for as ever.
+/// Model: step-identity. A task that has made a call may make others, and is waited for as before.
 #[tokio::test(start_paused = true)]
 async fn a_slow_task_that_calls_steps_is_not_changed_code() {
     let before = |_: Greet, cx: Cx| async move {

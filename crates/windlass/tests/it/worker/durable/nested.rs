@@ -123,7 +123,7 @@ async fn an_error_within_a_step_that_fails_the_attempt_is_tried_again(t: &TestCl
                 if cx.attempt() == 1 { Err(anyhow::anyhow!("not yet")) } else { Ok("well".to_owned()) }
             });
             let inner = inner.await;
-            // The error is saved with this one, and returned all the same.
+            // The error is saved with this one, and returned nevertheless.
             value(&cx, "after", "a").await?;
             inner
         });

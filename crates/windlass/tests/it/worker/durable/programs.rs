@@ -8,7 +8,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::{AttemptOutcome, JobId, JobState, RetryPolicy};
 use windlass::store::caller::Caller;
 use windlass::testing::{CrashPoint, TestClient};
@@ -66,7 +66,7 @@ async fn run(t: &TestClient, program: &[Call], style: Style, faults: &[Fault]) -
     let at_once = if style.are_signals_late { 0 } else { program.len() };
     let send = async |word: u32| {
         let sent = job.signal("word", &word).await;
-        assert!(matches!(sent, Ok(()) | Err(ActError::Refused(_))), "{sent:?}");
+        assert!(matches!(sent, Ok(()) | Err(ActionError::Refused(_))), "{sent:?}");
     };
     for word in words.by_ref().take(at_once) {
         send(word).await;

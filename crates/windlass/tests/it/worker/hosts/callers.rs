@@ -1,6 +1,6 @@
 //! One queue as several callers see it. Embedded only: a server knows its callers by their keys.
 
-use windlass::error::ActError;
+use windlass::error::ActionError;
 use windlass::job::JobState;
 use windlass::store::Pause;
 use windlass::store::caller::{Caller, Role};
@@ -21,11 +21,11 @@ async fn a_caller_of_another_tenant_sees_only_their_tenant(t: &TestClient) {
     let viewer = Caller::new("eve", Role::Viewer, Some(tenant("default")));
     let eve = t.client().as_caller(viewer).job(job.id());
     assert_eq!(eve.state().await.unwrap(), Some(JobState::Scheduled));
-    assert!(matches!(eve.cancel().await, Err(ActError::Forbidden(_))));
+    assert!(matches!(eve.cancel().await, Err(ActionError::Forbidden(_))));
     let stranger = Caller::new("mallory", Role::Operator, Some(tenant("other")));
     let mallory = t.client().as_caller(stranger).job(job.id());
     assert_eq!(mallory.state().await.unwrap(), None);
-    assert!(matches!(mallory.cancel().await, Err(ActError::NotFound(_))));
+    assert!(matches!(mallory.cancel().await, Err(ActionError::NotFound(_))));
 }
 
 /// Model: queue-pause, pause-reason-and-expiry, tenant-isolation

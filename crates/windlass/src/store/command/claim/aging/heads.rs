@@ -41,7 +41,7 @@ impl AgingHeads {
     }
 
     /// The first possible position of each rank that has jobs; `None` if the lane is not known.
-    pub(super) fn of(&self, lane: &Lane) -> Option<&[ClaimOrder]> {
+    pub(super) fn get(&self, lane: &Lane) -> Option<&[ClaimOrder]> {
         self.lanes.get(lane).map(Vec::as_slice)
     }
 
@@ -59,7 +59,7 @@ impl AgingHeads {
             return;
         }
         let Some(heads) = self.lanes.get_mut(&job.lane) else { return };
-        let place = ClaimOrder::of(job);
+        let place = ClaimOrder::new(job);
         match heads.binary_search_by_key(&place.rank, |head| head.rank) {
             Ok(at) => heads[at] = place.min(heads[at]),
             Err(at) => {

@@ -293,7 +293,7 @@ impl Appender {
         self.is_outdated = !matches!(has_known, Ok(true));
         if matches!(has_known, Ok(false) | Err(StoreError::Stopped(_))) {
             // The writer stops the store if the database is another one.
-            self.backlog.look_for_losses();
+            self.backlog.check_for_losses();
         }
         if has_known? {
             self.known = KnownCommit::from(meta);

@@ -110,7 +110,7 @@ impl Backlog {
 
     /// Has the writer make a commit, before which it looks for answered appends and commits: it stops the store if any
     /// is lost.
-    pub(in super::super) fn look_for_losses(&self) {
+    pub(in super::super) fn check_for_losses(&self) {
         // If the queue is full, there are commits enough.
         let _refused = self.writes.put(Box::new(TakeIn { until: None, done: None }), false);
     }

@@ -39,7 +39,7 @@ struct RecordParts {
 }
 
 impl RecordParts {
-    fn of((record, is_kept): &(Record, bool)) -> RecordParts {
+    fn new((record, is_kept): &(Record, bool)) -> RecordParts {
         let record = record.clone();
         RecordParts {
             event: record.event.to_string(),
@@ -85,7 +85,7 @@ fn head(id: JobId) -> Head {
 pub(in crate::store::engines::postgres) fn encode(jobs: &AppendedJobs) -> Vec<u8> {
     let mut body = vec![LAYOUT];
     body.extend(jobs.at.as_millis().to_le_bytes());
-    put(&mut body, Some(&config::encode(&jobs.records.iter().map(RecordParts::of).collect::<Vec<_>>())));
+    put(&mut body, Some(&config::encode(&jobs.records.iter().map(RecordParts::new).collect::<Vec<_>>())));
     let mut record = Vec::with_capacity(256);
     // Most jobs of a group share them.
     let mut shared: Option<(&Arc<Lane>, &Arc<Policy>)> = None;
@@ -98,8 +98,8 @@ pub(in crate::store::engines::postgres) fn encode(jobs: &AppendedJobs) -> Vec<u8
         put(&mut body, (!is_same).then(|| config::encode(&*job.policy)).as_deref());
         pack(job, &head(job.id), &mut record);
         put(&mut body, Some(&record));
-        let parts = SpecParts::of(spec);
-        let columns = SpecColumns::of(spec, &parts);
+        let parts = SpecParts::new(spec);
+        let columns = SpecColumns::new(spec, &parts);
         columns.texts.iter().for_each(|text| put(&mut body, text.map(str::as_bytes)));
         columns.lists.iter().for_each(|list| put(&mut body, *list));
         put(&mut body, Some(columns.payload));

@@ -23,7 +23,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the address is invalid, or leads to more than one server: several hosts, or `listen` past a pooler.
-    pub fn of(address: &str) -> Result<Endpoint, OpenError> {
+    pub fn from_address(address: &str) -> Result<Endpoint, OpenError> {
         let config = Address::parse(address)?.config;
         if !split(address, &["listen"]).1.is_empty() {
             return Err(several("it has a second server, `listen`"));
@@ -46,9 +46,9 @@ fn several(why: &str) -> OpenError {
 /// The same address by way of a local port. The name of the host stays for the verification of its certificate.
 ///
 /// # Errors
-/// As [`Endpoint::of`].
+/// As [`Endpoint::from_address`].
 pub fn through(address: &str, port: u16) -> Result<String, OpenError> {
-    let (endpoint, name) = (Endpoint::of(address)?, name_of(&Address::parse(address)?.config));
+    let (endpoint, name) = (Endpoint::from_address(address)?, name_of(&Address::parse(address)?.config));
     let (rest, _) = split(address, &["host", "hostaddr", "port"]);
     let (rest, way) = match endpoint {
         // A socket has no TLS, and what is behind the local port is that socket.
@@ -97,12 +97,12 @@ mod tests {
             ("postgres:///app?host=/run/pg", Endpoint::Unix("/run/pg/.s.PGSQL.5432".into())),
             ("postgres://%2Frun%2Fpg:5433/app", Endpoint::Unix("/run/pg/.s.PGSQL.5433".into())),
         ] {
-            assert_eq!(Endpoint::of(address).unwrap(), endpoint, "{address}");
+            assert_eq!(Endpoint::from_address(address).unwrap(), endpoint, "{address}");
         }
         for address in
             ["postgres://a,b/app", "postgres://pool/app?listen=postgres://db/app", "postgres:///app"]
         {
-            assert!(matches!(Endpoint::of(address), Err(OpenError::BadAddress(_))), "{address}");
+            assert!(matches!(Endpoint::from_address(address), Err(OpenError::BadAddress(_))), "{address}");
         }
     }
 
@@ -128,7 +128,7 @@ mod tests {
             let found = through(address, 9).unwrap();
             assert_eq!(found, other);
             let local = Endpoint::Tcp("127.0.0.1".to_owned(), 9);
-            assert_eq!(Endpoint::of(&found).unwrap(), local, "{address}");
+            assert_eq!(Endpoint::from_address(&found).unwrap(), local, "{address}");
         }
         assert_eq!(with_schema("postgres://db/app", "b"), "postgres://db/app?schema=b");
         assert_eq!(with_schema("postgres://db/a?schema=a&user=m", "b"), "postgres://db/a?user=m&schema=b");

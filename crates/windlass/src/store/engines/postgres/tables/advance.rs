@@ -126,7 +126,7 @@ impl Tables {
             } else {
                 searched.push(job, &record);
             }
-            let (old, new) = (self.met.get(&job.seq).copied(), ColumnIndexes::of(job));
+            let (old, new) = (self.met.get(&job.seq).copied(), ColumnIndexes::new(job));
             self.timers.moved(job.seq, old.as_ref(), &new);
             if old.is_some_and(|old| old.is_running) {
                 self.running.changed(job.seq);
@@ -224,8 +224,8 @@ impl Tables {
         self.ahead.clear();
         self.delete_tags(seq, &spec.metadata)?;
         let spec = Spec { metadata: metadata.clone(), ..spec };
-        let parts = SpecParts::of(&spec);
-        let check = SpecColumns::of(&spec, &parts).crc(seq);
+        let parts = SpecParts::new(&spec);
+        let check = SpecColumns::new(&spec, &parts).crc(seq);
         let bytes = |text: Option<&String>| Parameter::Bytes(text.map(|text| text.as_bytes().to_vec()));
         let values = vec![
             seq.0.into(),
@@ -248,8 +248,8 @@ impl Tables {
         };
         self.ahead.clear();
         let spec = Spec { payload: payload.clone(), ..spec };
-        let parts = SpecParts::of(&spec);
-        let columns = SpecColumns::of(&spec, &parts);
+        let parts = SpecParts::new(&spec);
+        let columns = SpecColumns::new(&spec, &parts);
         let bytes = |bytes: Option<&[u8]>| Parameter::Bytes(bytes.map(<[u8]>::to_vec));
         let values = vec![
             seq.0.into(),

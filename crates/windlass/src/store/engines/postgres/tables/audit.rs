@@ -36,9 +36,9 @@ impl Tables {
         if records.is_empty() {
             return Ok(());
         }
-        let seqs = Column::of(records.iter().map(|record| number(record.seq)));
-        let events = Column::of(records.iter().map(|record| event_code(record.event)));
-        let moments = Column::of(records.iter().map(|record| record.at.as_millis()));
+        let seqs = Column::from_numbers(records.iter().map(|record| number(record.seq)));
+        let events = Column::from_numbers(records.iter().map(|record| event_code(record.event)));
+        let moments = Column::from_numbers(records.iter().map(|record| record.at.as_millis()));
         let (mut tenants, mut jobs) = (Column::texts(), Column::ids());
         let (mut queues, mut types) = (Column::texts(), Column::texts());
         let mut texts = [(); 5].map(|()| Column::bytes());

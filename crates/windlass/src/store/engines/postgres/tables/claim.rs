@@ -95,12 +95,12 @@ impl Tables {
             }
         }
         for jobs in &mut found {
-            jobs.sort_unstable_by_key(ClaimOrder::of);
+            jobs.sort_unstable_by_key(ClaimOrder::new);
             jobs.truncate(max);
         }
         for ((cursor, [lane, ..]), jobs) in cursors.iter().zip(&front.spots).zip(&found) {
             if cursor.after.is_none() {
-                self.floors.found(*lane, jobs.first().map(ClaimOrder::of).map(position));
+                self.floors.found(*lane, jobs.first().map(ClaimOrder::new).map(position));
             }
         }
         Ok(found)
@@ -143,7 +143,7 @@ impl Tables {
         max: usize,
     ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         let ids = self.find_lanes(lanes.iter())?;
-        let values = vec![Column::of(ids).into(), now.into(), limit(max).into()];
+        let values = vec![Column::from_numbers(ids).into(), now.into(), limit(max).into()];
         read_places(&self.link.fetch(DUE_IN, values)?, "slots", lanes.len())
     }
 
@@ -171,8 +171,8 @@ impl Tables {
     ) -> EngineResult<Vec<Vec<ClaimOrder>>> {
         let ids = self.find_lanes(cursors.iter().map(|cursor| &cursor.lane))?;
         let after = |cursor: &LaneCursor| cursor.after.map_or(-1, |place| i64::from(place.rank));
-        let after = Column::of(cursors.iter().map(after));
-        let values = vec![Column::of(ids).into(), after.into(), limit(max).into()];
+        let after = Column::from_numbers(cursors.iter().map(after));
+        let values = vec![Column::from_numbers(ids).into(), after.into(), limit(max).into()];
         read_places(&self.link.fetch(HEADS, values)?, "ready", cursors.len())
     }
 

@@ -36,11 +36,11 @@ impl Tables {
         let mut parent = Column::ids();
         parent.push_maybe(job.parent.as_ref().map(|parent| &parent.id.as_bytes()[..]));
         let numbers = [seq.0, state_code(&job), job.created_at.as_millis()];
-        let [seqs, states, created] = numbers.map(|number| Column::of(std::iter::once(number)));
+        let [seqs, states, created] = numbers.map(|number| Column::from_numbers(std::iter::once(number)));
         let values = vec![seqs.into(), states.into(), created.into(), parent.into()];
         self.write(PLACE, values, Some((1, "hot")))?;
         let lane = self.lane_id(&job.lane)?;
-        let places = ColumnIndexes::of(&job);
+        let places = ColumnIndexes::new(&job);
         // No entry is known to cover it.
         self.timers.removed(seq);
         self.timers.moved(seq, None, &places);

@@ -47,7 +47,7 @@ impl Documents for Tables {
     }
 
     fn documents_of(&mut self, kinds: &[DocumentKind]) -> EngineResult<Vec<Vec<Document>>> {
-        let codes = Column::of(kinds.iter().map(|kind| document_kind_code(*kind)));
+        let codes = Column::from_numbers(kinds.iter().map(|kind| document_kind_code(*kind)));
         let mut found: Vec<Vec<Document>> = kinds.iter().map(|_| Vec::new()).collect();
         for row in &self.link.fetch(OF, vec![codes.into()])? {
             let code: i64 = get(row, 3)?;

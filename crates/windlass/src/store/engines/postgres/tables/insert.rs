@@ -34,7 +34,7 @@ impl Tables {
         self.put_keys(&keys)?;
         let mut moves = Vec::with_capacity(rows.len());
         for NewRow { job, .. } in rows {
-            let places = ColumnIndexes::of(job);
+            let places = ColumnIndexes::new(job);
             self.timers.moved(job.seq, None, &places);
             moves.push((job.seq, self.lane_id(&job.lane)?, None, places));
         }
@@ -53,8 +53,8 @@ impl Tables {
         let mut texts = [(); 9].map(|()| Column::bytes());
         let mut lists = [(); 2].map(|()| Column::bytes());
         for row in rows {
-            let parts = SpecParts::of(&row.spec);
-            let columns = SpecColumns::of(&row.spec, &parts);
+            let parts = SpecParts::new(&row.spec);
+            let columns = SpecColumns::new(&row.spec, &parts);
             seqs.number(row.job.seq.0);
             for (column, text) in texts.iter_mut().zip(columns.texts) {
                 column.push_maybe(text.map(str::as_bytes));
@@ -112,9 +112,9 @@ impl Tables {
     }
 
     pub(in crate::store::engines::postgres) fn insert_edges(&mut self, edges: &[Edge]) -> EngineResult<()> {
-        let dependencies = Column::of(edges.iter().map(|edge| edge.dependency.0));
-        let dependents = Column::of(edges.iter().map(|edge| edge.dependent.0));
-        let needs = Column::of(edges.iter().map(|edge| need_code(edge.need)));
+        let dependencies = Column::from_numbers(edges.iter().map(|edge| edge.dependency.0));
+        let dependents = Column::from_numbers(edges.iter().map(|edge| edge.dependent.0));
+        let needs = Column::from_numbers(edges.iter().map(|edge| need_code(edge.need)));
         self.write(EDGES, vec![dependencies.into(), dependents.into(), needs.into()], None)
     }
 }

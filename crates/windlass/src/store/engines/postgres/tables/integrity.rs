@@ -110,7 +110,7 @@ impl Tables {
         let mut expected: [BTreeSet<Vec<i64>>; 3] = Default::default();
         for (row, job) in rows.iter().zip(jobs) {
             let (seq, lane): (i64, i64) = (job.seq.0, get(row, 2)?);
-            let places = ColumnIndexes::of(job);
+            let places = ColumnIndexes::new(job);
             expected[0].extend(places.ready.map(|(rank, at)| vec![seq, lane, rank, at]));
             expected[1]
                 .extend(places.slot.map(|(key, state, rank, at)| vec![seq, key, state, lane, rank, at]));
@@ -125,13 +125,13 @@ impl Tables {
                 && parent.map(Uuid::into_bytes) == job.parent.map(|parent| *parent.id.as_bytes());
             if !follows || !is_covered {
                 let text = format!("job {} is not where its record says", job.id);
-                note(findings, || Damage::of(DerivedData::Job(job.seq), text));
+                note(findings, || Damage::new(DerivedData::Job(job.seq), text));
             }
         }
         for (stored, expected) in stored.iter().zip(&expected) {
             for place in stored.symmetric_difference(expected) {
                 let text = format!("the job with number {} is not where its record says", place[0]);
-                note(findings, || Damage::of(DerivedData::Job(Seq(place[0])), text));
+                note(findings, || Damage::new(DerivedData::Job(Seq(place[0])), text));
             }
         }
         Ok(())
@@ -152,7 +152,7 @@ impl Tables {
         }
         for (seq, ..) in stored.symmetric_difference(&expected) {
             let text = format!("a tag of the job with number {seq} is not what was written");
-            note(findings, || Damage::of(DerivedData::Job(Seq(*seq)), text));
+            note(findings, || Damage::new(DerivedData::Job(Seq(*seq)), text));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::super::parameter::Column;
 use super::Tables;
 use crate::error::StoreError;
 use crate::job::{Lane, Policy};
+use crate::ordered::CollectOrdered;
 use crate::store::engine::EngineResult;
 use crate::store::engines::sql::checksum::checksum_of_texts;
 use crate::store::engines::sql::interner::{lane_check, lane_names, read_lane, read_policy};
@@ -43,7 +44,7 @@ impl Tables {
         let lanes = unknown(lanes.filter(|id| interned.known_lane(*id).is_none()).collect());
         let policies = unknown(policies.filter(|id| interned.known_policy(*id).is_none()).collect());
         if !lanes.is_empty() {
-            for row in self.link.fetch(LANES, vec![Column::of(lanes).into()])? {
+            for row in self.link.fetch(LANES, vec![Column::from_numbers(lanes).into()])? {
                 let id = get(&row, 0)?;
                 let names = [get(&row, 1)?, get(&row, 2)?, get(&row, 3)?, get(&row, 4)?];
                 let lane = read_lane(id, names, check(get(&row, 5)?))?;
@@ -51,7 +52,7 @@ impl Tables {
             }
         }
         if !policies.is_empty() {
-            for row in self.link.fetch(POLICIES, vec![Column::of(policies).into()])? {
+            for row in self.link.fetch(POLICIES, vec![Column::from_numbers(policies).into()])? {
                 let (id, body): (i64, &str) = (get(&row, 0)?, get(&row, 1)?);
                 let policy = read_policy(id, body, check(get(&row, 2)?))?;
                 self.interned.remember_policy(&policy, body.as_bytes().to_vec(), id);
@@ -102,12 +103,12 @@ impl Tables {
         }
         let ids = self.find_lanes(wanted.iter().copied())?;
         let unknown = ids.iter().zip(&wanted).filter(|(id, _)| **id == 0);
-        let new: BTreeSet<&Arc<Lane>> = unknown.map(|(_, lane)| *lane).collect();
+        let new: BTreeSet<&Arc<Lane>> = unknown.map(|(_, lane)| *lane).collect_ordered();
         if new.is_empty() {
             return Ok(());
         }
         let [tenants, queues, types, versions] = lane_columns(new.iter().copied());
-        let checks = Column::of(new.iter().map(|lane| i64::from(lane_check(lane_names(lane)))));
+        let checks = Column::from_numbers(new.iter().map(|lane| i64::from(lane_check(lane_names(lane)))));
         self.begin_to_write()?;
         let values = vec![tenants.into(), queues.into(), types.into(), versions.into(), checks.into()];
         for row in self.link.fetch(ADD_LANES, values)? {

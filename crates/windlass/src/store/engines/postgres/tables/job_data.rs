@@ -50,7 +50,7 @@ impl JobDataTable for Tables {
     }
 
     fn job_data_of(&mut self, seqs: &[Seq], kind: JobDataKind) -> EngineResult<Vec<JobData>> {
-        let numbers = Column::of(seqs.iter().map(|seq| seq.0)).into();
+        let numbers = Column::from_numbers(seqs.iter().map(|seq| seq.0)).into();
         let rows = self.link.fetch(OF_SEVERAL, vec![numbers, job_data_kind_code(kind).into()])?;
         rows.iter().map(|row| read_job_data(row, Seq(get(row, 4)?), kind)).collect()
     }

@@ -49,7 +49,7 @@ impl Tables {
         keys: &[ConcurrencyKey],
     ) -> EngineResult<Vec<u64>> {
         let mut found = vec![0; keys.len()];
-        let values = vec![tenant.as_str().into(), Column::of(keys.iter().map(|key| key.0)).into()];
+        let values = vec![tenant.as_str().into(), Column::from_numbers(keys.iter().map(|key| key.0)).into()];
         for row in self.link.fetch(JOBS, values)? {
             let (place, n): (i64, i64) = (get(&row, 0)?, get(&row, 1)?);
             if let Some(jobs) = usize::try_from(place - 1).ok().and_then(|place| found.get_mut(place)) {
@@ -79,8 +79,8 @@ impl Tables {
         for change in changes {
             tenants.push(change.tenant.as_str().as_bytes());
         }
-        let keys = Column::of(changes.iter().map(|change| change.key.0));
-        let by = Column::of(changes.iter().map(|change| change.by));
+        let keys = Column::from_numbers(changes.iter().map(|change| change.key.0));
+        let by = Column::from_numbers(changes.iter().map(|change| change.by));
         self.write(MOVE, vec![tenants.into(), keys.into(), by.into()], None)
     }
 }

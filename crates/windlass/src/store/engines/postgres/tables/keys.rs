@@ -64,10 +64,11 @@ impl Tables {
             payloads.push_maybe(holder.memory.as_ref().map(|memory| &memory.payload.0[..]));
             ends.push_maybe(state_code_of(holder).map(i64::to_be_bytes).as_ref().map(|code| &code[..]));
         }
-        values.push(Column::of(keys.iter().map(|(_, holder)| holder.seq.0)).into());
-        values.push(Column::of(keys.iter().map(|(_, holder)| holder.expires_at.as_millis())).into());
+        values.push(Column::from_numbers(keys.iter().map(|(_, holder)| holder.seq.0)).into());
+        values
+            .push(Column::from_numbers(keys.iter().map(|(_, holder)| holder.expires_at.as_millis())).into());
         let checks = keys.iter().map(|(key, holder)| i64::from(key_check(key_columns(key), holder)));
-        values.push(Column::of(checks).into());
+        values.push(Column::from_numbers(checks).into());
         values.extend([jobs.into(), payloads.into(), ends.into()]);
         self.write(PUT, values, None)
     }

@@ -30,7 +30,7 @@ impl Tables {
         seqs: &[Seq],
         now: Timestamp,
     ) -> EngineResult<()> {
-        let all = || Column::of(seqs.iter().map(|seq| seq.0)).into();
+        let all = || Column::from_numbers(seqs.iter().map(|seq| seq.0)).into();
         let jobs: Vec<_> = self.load_jobs(seqs)?.into_iter().flatten().collect();
         let traces = self.link.fetch(TRACES, vec![all()])?;
         let known: rustc_hash::FxHashMap<Seq, &JobRecord> = jobs.iter().map(|job| (job.seq, job)).collect();
@@ -62,7 +62,7 @@ impl Tables {
         let mut placed = Vec::with_capacity(jobs.len());
         for job in &jobs {
             self.timers.removed(job.seq);
-            placed.push((job.seq, self.lane_id(&job.lane)?, ColumnIndexes::of(job)));
+            placed.push((job.seq, self.lane_id(&job.lane)?, ColumnIndexes::new(job)));
         }
         self.displace_jobs(&placed)?;
         for sql in ALL {

@@ -78,7 +78,7 @@ impl Tables {
                 if self.is_writer() {
                     let is_row = row.columns().get(ROW_AT).is_some_and(|column| *column.type_() == Type::TID);
                     let row = if is_row { Some(get(row, ROW_AT)?) } else { None };
-                    self.met.insert(job.seq, ColumnIndexes { row, ..ColumnIndexes::of(&job) });
+                    self.met.insert(job.seq, ColumnIndexes { row, ..ColumnIndexes::new(&job) });
                 }
                 jobs.push(Ok(job));
             }
@@ -104,7 +104,8 @@ impl Tables {
         &mut self,
         seqs: &[Seq],
     ) -> EngineResult<Vec<Option<JobRecord>>> {
-        let rows = self.link.fetch(BY_SEQ, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
+        let rows =
+            self.link.fetch(BY_SEQ, vec![Column::from_numbers(seqs.iter().map(|seq| seq.0)).into()])?;
         let (jobs, _) = self.read_readable(&rows)?;
         let found: FxHashMap<Seq, JobRecord> = jobs.into_iter().map(|job| (job.seq, job)).collect();
         Ok(seqs.iter().map(|seq| found.get(seq).cloned()).collect())
@@ -115,7 +116,7 @@ impl Tables {
         &mut self,
         seqs: &[i64],
     ) -> EngineResult<(Vec<JobRecord>, Vec<i64>)> {
-        let rows = self.link.fetch(OPEN, vec![Column::of(seqs.iter().copied()).into()])?;
+        let rows = self.link.fetch(OPEN, vec![Column::from_numbers(seqs.iter().copied()).into()])?;
         self.read_readable(&rows)
     }
 
@@ -146,7 +147,7 @@ impl Tables {
     ) -> EngineResult<Vec<Option<Spec>>> {
         let mut specs: Vec<Option<Spec>> = seqs.iter().map(|seq| self.ahead.take_spec(*seq)).collect();
         let wanted = specs.iter().zip(seqs).filter(|(spec, _)| spec.is_none()).map(|(_, seq)| seq.0);
-        let unread = Column::of(wanted);
+        let unread = Column::from_numbers(wanted);
         if unread.is_empty() {
             return Ok(specs);
         }
@@ -166,7 +167,7 @@ impl Tables {
         &mut self,
         seq: Seq,
     ) -> EngineResult<Option<Spec>> {
-        let rows = self.link.fetch(SPECS, vec![Column::of([seq.0]).into()])?;
+        let rows = self.link.fetch(SPECS, vec![Column::from_numbers([seq.0]).into()])?;
         let spec = |row| read_columns(row, 0, seq).and_then(|columns| columns.into_unchecked_spec(seq));
         Ok(rows.first().and_then(|row| spec(row).ok()))
     }
@@ -178,7 +179,7 @@ impl Graph for Tables {
             Side::Dependency => DEPENDENTS,
             Side::Dependent => DEPENDENCIES,
         };
-        let rows = self.link.fetch(sql, vec![Column::of(seqs.iter().map(|seq| seq.0)).into()])?;
+        let rows = self.link.fetch(sql, vec![Column::from_numbers(seqs.iter().map(|seq| seq.0)).into()])?;
         let mut edges = rows.iter().map(read_edge).collect::<EngineResult<Vec<_>>>()?;
         edges.sort_unstable();
         edges.dedup();
@@ -201,7 +202,7 @@ impl Prefetch for Tables {
     /// Reads the small specs of these jobs, for later use.
     fn expect_specs(&mut self, seqs: &[Seq]) -> EngineResult<()> {
         let unread = seqs.iter().filter(|seq| !self.ahead.has_spec(**seq)).map(|seq| seq.0);
-        let unread = Column::of(unread);
+        let unread = Column::from_numbers(unread);
         if unread.is_empty() {
             return Ok(());
         }

@@ -40,8 +40,8 @@ pub(in crate::store::engines::postgres) struct ColumnIndexes {
 
 impl ColumnIndexes {
     /// The index entries of a job.
-    pub(in crate::store::engines::postgres) fn of(job: &JobRecord) -> ColumnIndexes {
-        let place = ClaimOrder::of(job);
+    pub(in crate::store::engines::postgres) fn new(job: &JobRecord) -> ColumnIndexes {
+        let place = ClaimOrder::new(job);
         let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
         let (is_scheduled, is_running) = (job.state == JobState::Scheduled, job.state == JobState::Running);
         let slot = job.concurrency.and_then(|key| match job.state {

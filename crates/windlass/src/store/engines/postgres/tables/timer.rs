@@ -29,7 +29,7 @@ const DROP: &str = "DELETE FROM @.timers WHERE ctid = ANY (ARRAY(SELECT o.row \
 /// Entries read at a time.
 const READ_AT_ONCE: i64 = 32;
 /// How much later a due job that cannot be read is looked at again, in milliseconds.
-const LOOK_AGAIN_MS: i64 = 3_600_000;
+const RETRY_AFTER_MS: i64 = 3_600_000;
 /// Entries that one query for the next timer may clean up; the answer is then a little early.
 const TIDIED_AT_ONCE: usize = 32;
 /// Maximum number of jobs in one entry.
@@ -292,7 +292,7 @@ impl Tables {
                 }
                 after = entry.key;
                 let (jobs, left_out) = self.open_jobs(&entry.seqs)?;
-                self.look_again(left_out, now);
+                self.keep_for_retry(left_out, now);
                 for job in jobs {
                     let at = acts_at(&job).map_or(NEVER, crate::clock::Timestamp::as_millis);
                     due.push((at, job.seq.0, job));
@@ -308,9 +308,9 @@ impl Tables {
     }
 
     /// Keeps an entry for jobs of due entries that cannot be read now: they may be repaired.
-    fn look_again(&mut self, seqs: Vec<i64>, now: i64) {
+    fn keep_for_retry(&mut self, seqs: Vec<i64>, now: i64) {
         if self.is_writer() {
-            let at = now.saturating_add(LOOK_AGAIN_MS);
+            let at = now.saturating_add(RETRY_AFTER_MS);
             let again = seqs.into_iter().map(|seq| Added { is_running: false, worker: 0, at, seq });
             self.timers.added.extend(again);
         }
@@ -334,7 +334,7 @@ impl Tables {
             self.timers.emptied.extend(swept.iter().map(|entry| entry.key));
             self.timers.has_swept |= !swept.is_empty();
             for (place, (at, seq, job)) in found.iter().enumerate() {
-                let places = ColumnIndexes::of(job);
+                let places = ColumnIndexes::new(job);
                 let ColumnIndexes { is_running, worker, .. } = places;
                 let added = Added { is_running, worker, at: *at, seq: *seq };
                 if place < due {
@@ -417,7 +417,7 @@ impl Tables {
         let rows = if workers.is_empty() {
             self.link.fetch(RUNNING, Vec::new())?
         } else {
-            self.link.fetch(LEASED, vec![Column::of(worker_codes(workers)).into()])?
+            self.link.fetch(LEASED, vec![Column::from_numbers(worker_codes(workers)).into()])?
         };
         let mut seqs = Vec::new();
         for row in &rows {

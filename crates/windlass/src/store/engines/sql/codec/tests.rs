@@ -223,8 +223,8 @@ fn any_submission_is_read_from_its_columns() {
             after,
             after_any,
         };
-        let parts = SpecParts::of(&spec);
-        let columns = SpecColumns::of(&spec, &parts);
+        let parts = SpecParts::new(&spec);
+        let columns = SpecColumns::new(&spec, &parts);
         let check = columns.crc(Seq(7));
         let again = columns.into_spec(Seq(7), check).map_err(|problem| problem.to_string())?;
         if again == spec { Ok(()) } else { Err(format!("{spec:?} is read as {again:?}")) }

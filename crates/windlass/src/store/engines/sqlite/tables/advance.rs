@@ -19,7 +19,7 @@ impl<C: Holds> Tables<C> {
         for job in jobs {
             let lane = interned.lane_id(connection, &job.lane)?;
             let policy = interned.policy_id(connection, &job.policy)?;
-            let keys = IndexKeys::of(job, lane);
+            let keys = IndexKeys::new(job, lane);
             pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);
             let changed = statement
                 .execute(params![
@@ -51,8 +51,8 @@ impl<C: Holds> Tables<C> {
         };
         self.delete_tags(seq, &spec.metadata)?;
         let spec = Spec { metadata: metadata.clone(), ..spec };
-        let parts = SpecParts::of(&spec);
-        let check = SpecColumns::of(&spec, &parts).crc(seq);
+        let parts = SpecParts::new(&spec);
+        let check = SpecColumns::new(&spec, &parts).crc(seq);
         let sql = "UPDATE jobs SET tags = ?2, correlation_id = ?3, callback_url = ?4, \"check\" = ?5 WHERE seq = ?1";
         prepare(self.connection.get(), sql)?
             .execute(params![seq.0, parts.tags, metadata.correlation_id, metadata.callback_url, check])
@@ -69,9 +69,9 @@ impl<C: Holds> Tables<C> {
             return Err(damaged("jobs", seq.0, "is missing"));
         };
         let spec = Spec { payload: payload.clone(), ..spec };
-        let parts = SpecParts::of(&spec);
+        let parts = SpecParts::new(&spec);
         let sql = "UPDATE jobs SET content_type = ?2, payload = ?3, \"check\" = ?4 WHERE seq = ?1";
-        let columns = SpecColumns::of(&spec, &parts);
+        let columns = SpecColumns::new(&spec, &parts);
         prepare(self.connection.get(), sql)?
             .execute(params![seq.0, columns.texts[1], columns.payload, columns.crc(seq)])
             .map_err(store_error)?;

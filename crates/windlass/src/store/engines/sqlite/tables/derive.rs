@@ -17,7 +17,7 @@ const TOTAL: &str = "INSERT INTO concurrency_key_totals (tenant, n) \
      ON CONFLICT (tenant) DO UPDATE SET n = excluded.n";
 const KEYS: &str = "SELECT key, n FROM concurrency_keys WHERE tenant = ?1 AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3";
 const TENANTS: &str = "SELECT DISTINCT tenant FROM concurrency_keys ORDER BY tenant";
-/// A word of the schema, not of a caller, and quoted all the same.
+/// A word of the schema, not of a caller, and quoted nevertheless.
 const IS_INDEX: &str = "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name = ?1";
 
 impl<C: Holds> Tables<C> {
@@ -25,7 +25,7 @@ impl<C: Holds> Tables<C> {
         prepare(self.connection.get(), UNTAG)?.execute([seq.0]).map_err(store_error)?;
         let Some(job) = self.load_jobs(&[seq])?.pop().flatten() else { return Ok(()) };
         let lane = self.interned.lane_id(self.connection.get(), &job.lane)?;
-        let keys = IndexKeys::of(&job, lane);
+        let keys = IndexKeys::new(&job, lane);
         prepare(self.connection.get(), PLACE)?
             .execute(params![
                 job.seq.0,

@@ -31,8 +31,8 @@ impl<C: Holds> Tables<C> {
     fn insert_specs(&mut self, rows: &[NewRow]) -> EngineResult<()> {
         let mut statement = prepare(self.connection.get(), INSERT_JOB)?;
         for row in rows {
-            let parts = SpecParts::of(&row.spec);
-            bind_spec(&SpecColumns::of(&row.spec, &parts), row.job.seq, &mut statement)
+            let parts = SpecParts::new(&row.spec);
+            bind_spec(&SpecColumns::new(&row.spec, &parts), row.job.seq, &mut statement)
                 .and_then(|()| statement.raw_execute())
                 .map_err(store_error)?;
         }
@@ -46,7 +46,7 @@ impl<C: Holds> Tables<C> {
         for NewRow { job, .. } in rows {
             let lane = interned.lane_id(connection, &job.lane)?;
             let policy = interned.policy_id(connection, &job.policy)?;
-            let keys = IndexKeys::of(job, lane);
+            let keys = IndexKeys::new(job, lane);
             pack(job, &Head { seq: job.seq, id: job.id, lane, policy }, &mut record);
             statement
                 .execute(params![

@@ -95,7 +95,7 @@ impl<C: Holds> Tables<C> {
         let mut findings = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
             let job = read_job(row, interned, connection)?;
-            let keys = IndexKeys::of(&job, row.get(2).map_err(store_error)?);
+            let keys = IndexKeys::new(&job, row.get(2).map_err(store_error)?);
             let columns = [5, 6, 7, 8, 9, 10, 11, 12].map(|place| row.get::<_, Option<i64>>(place));
             let parent: Option<Vec<u8>> = row.get(13).map_err(store_error)?;
             let expected = [
@@ -115,7 +115,7 @@ impl<C: Holds> Tables<C> {
                 && parent.as_deref() == job.parent.as_ref().map(|parent| &parent.id.as_bytes()[..]);
             if !is_placed && findings.len() < FINDINGS_MAX {
                 let text = format!("job {} is not where its record says", job.id);
-                findings.push(Damage::of(DerivedData::Job(job.seq), text));
+                findings.push(Damage::new(DerivedData::Job(job.seq), text));
             }
         }
         Ok(findings)

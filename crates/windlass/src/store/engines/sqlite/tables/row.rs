@@ -31,11 +31,11 @@ pub(in crate::store::engines::sqlite) struct IndexKeys {
 
 impl IndexKeys {
     /// The index columns of a job in this lane.
-    pub(in crate::store::engines::sqlite) fn of(job: &JobRecord, lane: i64) -> IndexKeys {
+    pub(in crate::store::engines::sqlite) fn new(job: &JobRecord, lane: i64) -> IndexKeys {
         let state = code(job.state);
         let expires_at = job.expires_at.as_millis();
         if job.state == JobState::Scheduled {
-            let place = ClaimOrder::of(job);
+            let place = ClaimOrder::new(job);
             let expires_at = acts_at(job).map_or(expires_at, Timestamp::as_millis);
             let (rank, at) = (i64::from(place.rank), place.eligible_at.as_millis());
             if job.is_blocked {

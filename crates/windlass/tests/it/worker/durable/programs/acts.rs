@@ -7,7 +7,7 @@ use crate::random::rng::Dice;
 pub(super) struct How {
     /// It fails for now until so many attempts that called it have failed.
     pub(super) fails: usize,
-    /// Then it fails for good, instead of succeeding.
+    /// Then it fails permanently, instead of succeeding.
     pub(super) is_bad: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::worker::job_types::{Fill, Greet};
 /// What is recorded of a step that was dropped, and of one that came in a later attempt.
 const DROPPED: &str = "dropped";
 const CAME: &str = "came after all";
-/// A child that fails for good, and one that takes an hour.
+/// A child that fails permanently, and one that takes an hour.
 const BAD: usize = 999;
 const SLOW: usize = 1000;
 
@@ -47,7 +47,7 @@ impl Run<'_> {
     async fn step(&self, name: &str, part: &str, how: How) -> anyhow::Result<String> {
         let outcome = self.quietly(name, part, how).await;
         let (line, is_saved) = said(&outcome);
-        self.world.tell(self.cx, line, is_saved);
+        self.world.record(self.cx, line, is_saved);
         outcome
     }
 
@@ -56,7 +56,7 @@ impl Run<'_> {
         self.world.sleeps(self.cx, self.place, secs(seconds));
         self.cx.sleep(secs(seconds)).await?;
         self.world.slept(self.cx);
-        self.world.tell(self.cx, "slept".to_owned(), true);
+        self.world.record(self.cx, "slept".to_owned(), true);
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Run<'_> {
                 let (left, right) =
                     tokio::join!(self.quietly("left", "l", one), self.quietly("right", "r", other));
                 let ((left, is_left_saved), (right, is_right_saved)) = (said(&left), said(&right));
-                self.world.tell(self.cx, format!("{left}, {right}"), is_left_saved && is_right_saved);
+                self.world.record(self.cx, format!("{left}, {right}"), is_left_saved && is_right_saved);
             }
             Call::JoinUndo(undo, how) => self.join_or_undo(undo, how).await?,
             Call::Drop(name) => self.dropped(name).await?,
@@ -114,12 +114,12 @@ impl Run<'_> {
         };
         let error = match both {
             Ok((slow, well)) => {
-                self.world.tell(self.cx, format!("{slow}, {well}"), true);
+                self.world.record(self.cx, format!("{slow}, {well}"), true);
                 return Ok(());
             }
             Err(error) => error,
         };
-        self.world.tell(self.cx, format!("error: {error}"), false);
+        self.world.record(self.cx, format!("error: {error}"), false);
         self.step("undo", "u", WELL).await?;
         self.world.log(self.cx, |log| log.reopened = Some(before));
         if matches!(undo, Undo::Text) { Err(anyhow::anyhow!("undone after: {error}")) } else { Err(error) }
@@ -142,7 +142,7 @@ impl Run<'_> {
             });
             let (line, is_saved) = said(&batch.await.map_err(|error| error.context("batch")));
             let is_well = !line.starts_with("error");
-            self.world.tell(self.cx, line, is_saved);
+            self.world.record(self.cx, line, is_saved);
             if !is_well {
                 anyhow::bail!("connection refused");
             }
@@ -165,7 +165,7 @@ impl Run<'_> {
             biased;
             long = long => {
                 let (line, is_saved) = said(&long);
-                self.world.tell(self.cx, line, is_saved);
+                self.world.record(self.cx, line, is_saved);
             }
             () = self.cx.cancelled() => {
                 self.cx.step("cleanup", async { anyhow::Ok(()) }).await?;
@@ -196,7 +196,7 @@ impl Run<'_> {
         let first = match self.cx.race(left, right).await {
             First::Left(first) | First::Right(first) => first?,
         };
-        self.world.tell(self.cx, first, false);
+        self.world.record(self.cx, first, false);
         Ok(())
     }
 
@@ -208,7 +208,7 @@ impl Run<'_> {
                     First::Left(outcome) => said(&outcome),
                     First::Right(_) => anyhow::bail!("a sleep of an hour was shorter than a step"),
                 };
-                self.world.tell(self.cx, line, is_saved);
+                self.world.record(self.cx, line, is_saved);
             }
             Call::RaceSides(is_left) => {
                 self.race(0, is_left).await?;
@@ -219,17 +219,17 @@ impl Run<'_> {
             Call::Hear => {
                 self.world.may_park(self.cx);
                 let received: Option<u32> = self.cx.wait_signal("word", None).await?;
-                self.world.tell(self.cx, format!("{received:?}"), true);
+                self.world.record(self.cx, format!("{received:?}"), true);
             }
             Call::HearNothing => {
                 self.world.may_park(self.cx);
                 let received: Option<u32> = self.cx.wait_signal("nothing", Some(secs(5))).await?;
-                self.world.tell(self.cx, format!("{received:?}"), true);
+                self.world.record(self.cx, format!("{received:?}"), true);
             }
             Call::HearEither => {
                 self.world.may_park(self.cx);
                 let received = self.cx.wait_any::<u32>(&["nothing", "word"], Some(secs(3600))).await?;
-                self.world.tell(self.cx, format!("{received:?}"), true);
+                self.world.record(self.cx, format!("{received:?}"), true);
             }
             Call::Children(_) | Call::GiveUpOnChildren | Call::FailFast => self.children(act).await?,
             Call::Checkpoint => self.cx.checkpoint(&self.place).await?,
@@ -247,7 +247,7 @@ impl Run<'_> {
         if let Call::Children(count) = act {
             let children = (0..count).map(|bytes| Fill { bytes });
             let results = self.cx.spawn_all(children, GroupStrategy::CollectAll).await?.all()?;
-            self.world.tell(self.cx, results.join(" "), true);
+            self.world.record(self.cx, results.join(" "), true);
             return Ok(());
         }
         if matches!(act, Call::FailFast) {
@@ -258,7 +258,7 @@ impl Run<'_> {
             First::Left(_) => anyhow::bail!("children that take an hour were quick"),
             First::Right(slept) => slept?,
         }
-        self.world.tell(self.cx, "gave up".to_owned(), false);
+        self.world.record(self.cx, "gave up".to_owned(), false);
         Ok(())
     }
 }

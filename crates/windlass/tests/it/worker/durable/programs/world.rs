@@ -85,7 +85,7 @@ impl World {
     }
 
     /// Records that the handler received this; if `is_saved`, that and all before it is durable.
-    pub(super) fn tell(&self, cx: &Cx, line: String, is_saved: bool) {
+    pub(super) fn record(&self, cx: &Cx, line: String, is_saved: bool) {
         self.log(cx, |log| {
             log.lines.push(line);
             log.if_parked = None;

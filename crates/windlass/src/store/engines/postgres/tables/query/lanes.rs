@@ -24,7 +24,7 @@ impl Tables {
         let ids = self.find_lanes(lanes.iter())?;
         let sql = "SELECT l.id FROM unnest($1::bigint[]) AS l (id) CROSS JOIN LATERAL \
                    (SELECT d.rank, d.at, d.seq FROM @.ready d WHERE d.lane = l.id";
-        let mut query = Query { sql: sql.to_owned(), parameters: vec![Column::of(ids).into()] };
+        let mut query = Query { sql: sql.to_owned(), parameters: vec![Column::from_numbers(ids).into()] };
         if let Some(after) = scan.after {
             query.and_place(">", after);
         }

@@ -41,7 +41,7 @@ impl Tables {
         let lanes = self.lanes_of(&scan.filter)?;
         let mut found = SearchResult::default();
         for reach in scan_limits(reach) {
-            let mut page = Page::of(scan, total);
+            let mut page = Page::new(scan, total);
             let sources = match scan.order {
                 Order::Claim => self.claim_sources(scan, reach)?,
                 Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,
@@ -144,7 +144,7 @@ impl Tables {
             let query = assemble(page.scan, start, own, lanes, after, is_ordered.then_some(at_once));
             let rows = self.link.fetch(&query.sql, query.parameters)?;
             let (jobs, left_out) = self.read_readable(&rows)?;
-            after = jobs.last().map(ClaimOrder::of).or(after);
+            after = jobs.last().map(ClaimOrder::new).or(after);
             let mut has_room = true;
             for job in jobs {
                 has_room = page.offer(job);
@@ -195,7 +195,7 @@ impl Tables {
                 page.leave_out(first);
                 break;
             }
-            let numbers = vec![Column::of(some.iter().copied()).into()];
+            let numbers = vec![Column::from_numbers(some.iter().copied()).into()];
             let query =
                 assemble(page.scan, (from, condition, order, None), numbers, lanes, page.scan.after, None);
             let rows = self.link.fetch(&query.sql, query.parameters)?;

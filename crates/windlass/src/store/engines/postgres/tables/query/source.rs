@@ -87,7 +87,7 @@ impl Source {
     /// Claimable jobs of these lanes, unordered.
     pub(super) fn lanes(lanes: Vec<i64>) -> Source {
         let from = with_jobs!("ready");
-        Source::new(from, "d.lane = ANY($1::bigint[])", vec![Column::of(lanes).into()]).unsorted()
+        Source::new(from, "d.lane = ANY($1::bigint[])", vec![Column::from_numbers(lanes).into()]).unsorted()
     }
 
     /// Jobs that are blocked on any concurrency key.
@@ -205,13 +205,13 @@ pub(super) fn assemble(
 /// Conditions on columns, to avoid decoding jobs that do not match, and conditions on the spec.
 fn narrow(query: &mut Query, filter: &Filter, lanes: Option<&[i64]>) {
     if let Some(lanes) = lanes {
-        query.and("h.lane = ANY(?)", Column::of(lanes.iter().copied()));
+        query.and("h.lane = ANY(?)", Column::from_numbers(lanes.iter().copied()));
         if lanes.is_empty() {
             query.sql.push_str(" AND false");
         }
     }
     if !filter.states.is_empty() {
-        query.and("h.state = ANY(?::bigint[])", Column::of(codes(filter)));
+        query.and("h.state = ANY(?::bigint[])", Column::from_numbers(codes(filter)));
     }
     if let Some((first, last)) = filter.ids {
         // Written so that the index of ids is not used: it would return them all, to be sorted.

@@ -42,7 +42,7 @@ impl<C: Holds> Tables<C> {
         let total = counts.and_then(|counts| total(scan, counts));
         let mut found = SearchResult::default();
         for reach in scan_limits(reach) {
-            let mut page = Page::of(scan, total);
+            let mut page = Page::new(scan, total);
             let sources = match scan.order {
                 Order::Claim => self.claim_sources(scan, reach)?,
                 Order::Newest | Order::Oldest => self.sources(&scan.filter, reach)?,

@@ -118,11 +118,11 @@ fn ready_and_due_give_what_a_naive_search_would() {
     for lane in &lanes {
         let mut naive: Vec<&JobRecord> = jobs.iter().map(|(job, _)| job).collect();
         naive.retain(|job| job.lane == *lane && job.state == JobState::Scheduled && !job.is_blocked);
-        naive.sort_by_key(|job| ClaimOrder::of(job));
+        naive.sort_by_key(|job| ClaimOrder::new(job));
         assert!(naive.len() > 7);
         let mut found: Vec<JobRecord> = Vec::new();
         loop {
-            let cursor = LaneCursor { lane: lane.clone(), after: found.last().map(ClaimOrder::of) };
+            let cursor = LaneCursor { lane: lane.clone(), after: found.last().map(ClaimOrder::new) };
             let page = tables.ready(&[cursor], 7).unwrap().remove(0);
             found.extend(page.clone());
             if page.len() < 7 {
@@ -156,7 +156,7 @@ fn the_first_set_aside_of_each_lane_are_what_a_naive_search_would_find() {
         for (job, _) in &jobs {
             let is_aside = job.state == JobState::Scheduled && job.is_blocked && job.concurrency == Some(key);
             let known = naive.get(&job.lane);
-            if is_aside && known.is_none_or(|known| ClaimOrder::of(job) < ClaimOrder::of(known)) {
+            if is_aside && known.is_none_or(|known| ClaimOrder::new(job) < ClaimOrder::new(known)) {
                 naive.insert(job.lane.clone(), job.clone());
             }
         }
@@ -206,7 +206,7 @@ fn scans_give_what_the_predicate_would() {
     let mut seen = 0;
     for round in 0..3_000 {
         let order = *[Order::Newest, Order::Oldest, Order::Claim].choose(&mut rng).unwrap();
-        let after = rng.random_bool(0.5).then(|| ClaimOrder::of(&jobs.choose(&mut rng).unwrap().0));
+        let after = rng.random_bool(0.5).then(|| ClaimOrder::new(&jobs.choose(&mut rng).unwrap().0));
         let limit = *[0, 1, 10, 100, 5_000].choose(&mut rng).unwrap();
         let scan = Scan { filter: random_filter(&mut rng), order, after, limit };
         let fitting = jobs.iter().filter(|(job, spec)| scan.filter.matches(job, spec) && scan.is_after(job));
@@ -214,7 +214,7 @@ fn scans_give_what_the_predicate_would() {
         match order {
             Order::Newest => naive.sort_by_key(|job| std::cmp::Reverse(job.seq)),
             Order::Oldest => naive.sort_by_key(|job| job.seq),
-            Order::Claim => naive.sort_by_key(|job| ClaimOrder::of(job)),
+            Order::Claim => naive.sort_by_key(|job| ClaimOrder::new(job)),
         }
         naive.truncate(limit);
         seen += naive.len();

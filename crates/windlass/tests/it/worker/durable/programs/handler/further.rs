@@ -29,7 +29,7 @@ impl Run<'_> {
                 let outcome = self.cx.step("snoozing", work).await;
                 let is_snooze = outcome.as_ref().is_err_and(|error| error.downcast_ref::<Snooze>().is_some());
                 let (line, is_saved) = said(&outcome);
-                self.world.tell(self.cx, format!("{line}, a snooze: {is_snooze}"), is_saved);
+                self.world.record(self.cx, format!("{line}, a snooze: {is_snooze}"), is_saved);
             }
             Call::Collect(how) => self.collect(how).await?,
             Call::Gate => self.gate().await?,
@@ -37,12 +37,12 @@ impl Run<'_> {
             Call::HearLookalike => {
                 self.world.may_park(self.cx);
                 let received: Option<u32> = self.cx.wait_signal("word#2", Some(secs(5))).await?;
-                self.world.tell(self.cx, format!("{received:?}"), true);
+                self.world.record(self.cx, format!("{received:?}"), true);
             }
             Call::Float(value) => {
                 let given = self.cx.step("float", async { anyhow::Ok(value) }).await?;
                 anyhow::ensure!(given.to_bits() == value.to_bits(), "{given} instead of {value}");
-                self.world.tell(self.cx, format!("{given:?}"), true);
+                self.world.record(self.cx, format!("{given:?}"), true);
             }
             other => self.in_sets(other).await?,
         }
@@ -64,7 +64,7 @@ impl Run<'_> {
             () = turns(if is_first { 3 } else { 1_000 }) => DROPPED,
         };
         self.world.facts(|facts| facts.has_come |= line == CAME);
-        self.world.tell(self.cx, line.to_owned(), line == CAME);
+        self.world.record(self.cx, line.to_owned(), line == CAME);
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Run<'_> {
             let (other, one) = tokio::join!(guarded("other"), guarded("one"));
             (one, other)
         };
-        self.world.tell(self.cx, format!("{}, {}", one?, other?), true);
+        self.world.record(self.cx, format!("{}, {}", one?, other?), true);
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl Run<'_> {
                 anyhow::bail!("a wait of 9 s was shorter than a sleep of 4 s: {received:?}");
             }
         }
-        self.world.tell(self.cx, "the sleep".to_owned(), true);
+        self.world.record(self.cx, "the sleep".to_owned(), true);
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Run<'_> {
         let group = self.cx.spawn_all(children, GroupStrategy::FailFast).await?;
         match group.all() {
             Err(ChildError::NotCompleted { state: JobState::Failed, error: Some(error), .. }) => {
-                self.world.tell(self.cx, format!("a child failed: {}", error.message), true);
+                self.world.record(self.cx, format!("a child failed: {}", error.message), true);
                 Ok(())
             }
             other => anyhow::bail!("the group gave {other:?}"),

@@ -79,7 +79,7 @@ impl Run<'_> {
                     }),
                 ];
                 let (line, is_saved) = said_of(&all(members).await);
-                self.world.tell(self.cx, line, is_saved);
+                self.world.record(self.cx, line, is_saved);
             }
             Call::SetOfWaits => self.set_of_waits().await?,
             Call::Tasks => self.tasks().await?,
@@ -99,7 +99,7 @@ impl Run<'_> {
                 let names = [names[0].as_str(), names[1].as_str()];
                 let wait = self.cx.wait_any::<u32>(&names, Some(secs(3600)));
                 match self.cx.race(steps, wait).await {
-                    First::Left(line) => self.world.tell(self.cx, line?, true),
+                    First::Left(line) => self.world.record(self.cx, line?, true),
                     First::Right(received) => anyhow::bail!("it received {received:?}"),
                 }
             }
@@ -121,7 +121,7 @@ impl Run<'_> {
         ];
         let (line, is_saved) = said_of(&all(members).await);
         anyhow::ensure!(is_saved, "{line}");
-        self.world.tell(self.cx, line, true);
+        self.world.record(self.cx, line, true);
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl Run<'_> {
             lines.push(ended??);
         }
         lines.sort();
-        self.world.tell(self.cx, lines.join(", "), true);
+        self.world.record(self.cx, lines.join(", "), true);
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl Run<'_> {
                 anyhow::bail!("the timeout was first: {slept:?}");
             }
         };
-        self.world.tell(self.cx, line, true);
+        self.world.record(self.cx, line, true);
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl Run<'_> {
         match self.cx.race(step, waits).await {
             First::Left(First::Left(outcome)) => {
                 let (line, is_saved) = said(&outcome);
-                self.world.tell(self.cx, line, is_saved);
+                self.world.record(self.cx, line, is_saved);
             }
             _ => anyhow::bail!("a wait was shorter than a step"),
         }
@@ -187,7 +187,7 @@ impl Run<'_> {
             First::Left(First::Left(slept)) => slept?,
             _ => anyhow::bail!("the shortest sleep was not the first"),
         }
-        self.world.tell(self.cx, "the shortest".to_owned(), false);
+        self.world.record(self.cx, "the shortest".to_owned(), false);
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Run<'_> {
             First::Right(First::Right(slept)) => slept?,
             _ => anyhow::bail!("the sleep was not the first"),
         }
-        self.world.tell(self.cx, "slept beside all".to_owned(), false);
+        self.world.record(self.cx, "slept beside all".to_owned(), false);
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Run<'_> {
         if both.is_err() {
             self.world.log(self.cx, |log| log.reopened = Some(before));
         }
-        self.world.tell(self.cx, both?, true);
+        self.world.record(self.cx, both?, true);
         Ok(())
     }
 
@@ -234,7 +234,7 @@ impl Run<'_> {
         let caught = both.await;
         let is_error = caught.is_err();
         let (line, is_saved) = said(&caught);
-        self.world.tell(self.cx, line, is_saved);
+        self.world.record(self.cx, line, is_saved);
         drop(caught);
         if is_error {
             self.step("compensate", "3", WELL).await?;

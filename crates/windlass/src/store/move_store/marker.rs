@@ -15,7 +15,7 @@ const KEY: &str = "mark";
 /// The state of a store in a move. `id` identifies the move, and is the same in both stores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
-pub(crate) enum Mark {
+pub(crate) enum MoveMarker {
     /// Its content is being copied to another store since `at`, the last time at which a worker could report.
     Leaving { id: String, to: String, at: Timestamp },
     /// Its content was moved to another store.
@@ -28,39 +28,39 @@ pub(crate) enum Mark {
     GivenUp { id: String, from: String },
 }
 
-impl Mark {
+impl MoveMarker {
     /// The mark of a store, if it has one.
-    pub(crate) fn read(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<Mark>> {
+    pub(crate) fn read(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<MoveMarker>> {
         db.document(DocumentKind::Transfer, KEY)?.map(|document| parse(&document.body)).transpose()
     }
 
     /// Marks a store, or removes its mark.
-    pub(crate) fn write(db: &mut dyn Write, mark: Option<&Mark>) -> EngineResult<()> {
+    pub(crate) fn write(db: &mut dyn Write, mark: Option<&MoveMarker>) -> EngineResult<()> {
         db.put_document(DocumentKind::Transfer, KEY, mark.map(encode).as_deref())
     }
 
     /// Whether the store must not be served.
     pub(crate) fn is_shut(&self) -> bool {
-        !matches!(self, Mark::Arrived { .. })
+        !matches!(self, MoveMarker::Arrived { .. })
     }
 
     /// The error message for opening the store.
     fn describe(&self) -> String {
         match self {
-            Mark::Leaving { to, .. } => format!(
+            MoveMarker::Leaving { to, .. } => format!(
                 "this store is being moved to {to}: run the same `windlass move` again to continue, or undo it with \
                  `windlass move --undo`"
             ),
-            Mark::Moved { to, at, .. } => format!(
+            MoveMarker::Moved { to, at, .. } => format!(
                 "this store was moved to {to} ({at}): use that one; `windlass move --undo` takes this one back and \
                  loses later changes"
             ),
-            Mark::Arriving { from, .. } => format!(
+            MoveMarker::Arriving { from, .. } => format!(
                 "this store is incomplete, it is being moved here from {from}: run the same `windlass move` \
                  again to continue"
             ),
-            Mark::Arrived { from, .. } => format!("this store was moved here from {from}"),
-            Mark::GivenUp { from, .. } => {
+            MoveMarker::Arrived { from, .. } => format!("this store was moved here from {from}"),
+            MoveMarker::GivenUp { from, .. } => {
                 format!("this store was moved here from {from}, and the move was undone: use that one")
             }
         }
@@ -69,5 +69,5 @@ impl Mark {
 
 /// Why the store must not be served, if so.
 pub(crate) fn refusal(db: &mut (impl Read + ?Sized)) -> EngineResult<Option<String>> {
-    Ok(Mark::read(db)?.filter(Mark::is_shut).map(|mark| mark.describe()))
+    Ok(MoveMarker::read(db)?.filter(MoveMarker::is_shut).map(|mark| mark.describe()))
 }

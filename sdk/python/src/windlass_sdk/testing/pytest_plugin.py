@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .testing import DevServer
+from . import DevServer
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from typing import Any
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import StreamingResponse
 
-from .app import Windlass
-from .codec import dumps
-from .errors import ApiError, Unreachable
-from .handle import Handle
+from ..app import Windlass
+from ..codec import dumps
+from ..errors import ApiError, Unreachable
+from ..handle import Handle
 
 #: A comment this often shows browsers and proxies that the stream is alive, in seconds.
 ALIVE_SECONDS = 15.0

@@ -26,7 +26,7 @@ pub(in crate::dashboard) struct TypeSettingsView {
 }
 
 impl TypeSettingsView {
-    pub(in crate::dashboard) fn of(settings: &TypeSettings, hour: &[Minute]) -> TypeSettingsView {
+    pub(in crate::dashboard) fn new(settings: &TypeSettings, hour: &[Minute]) -> TypeSettingsView {
         let running = number("max_running", "Max running", settings.max_running, "no limit")
             .hinted("jobs that run at once, on all workers");
         let starts = rate(["rate_count", "rate_per"], "Max starts", settings.rate, "no limit");

@@ -27,8 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .app import Windlass
-from .duration import Duration, millis
+from ..app import Windlass
+from ..duration import Duration, millis
 
 #: How long the server may take to start, in seconds.
 START_SECONDS = 30.0

@@ -2,7 +2,7 @@
 //! claims need.
 
 use super::{Attempt, Group, Writer};
-use crate::store::command::claim::look_ahead;
+use crate::store::command::claim::read_ahead;
 use crate::store::engine::EngineResult;
 use crate::store::tx::group_commit;
 
@@ -14,14 +14,14 @@ impl Writer {
     pub(super) fn run_idle(&mut self, tasks: &mut Group) -> EngineResult<Option<Attempt>> {
         let (asked, was_shared) = (self.env.clock.elapsed(), self.tables.is_shared);
         self.tables.expect(self.backlog.all_answered());
-        let now = self.tables.begin_look()?;
+        let now = self.tables.begin_writer_snapshot()?;
         let now = self.begin_tasks(now, asked)?;
-        let ran = group_commit::look(&mut self.tables, &mut self.cache, &self.env, now, tasks);
+        let ran = group_commit::run_tasks(&mut self.tables, &mut self.cache, &self.env, now, tasks);
         match ran {
             Ok(effects) if self.tables.is_idle() => {
                 self.serves_claims |= tasks.iter().any(|task| task.claims() > 0);
                 if std::mem::take(&mut self.serves_claims) {
-                    look_ahead(&mut self.tables, &mut self.cache)?;
+                    read_ahead(&mut self.tables, &mut self.cache)?;
                 }
                 self.tables.end_and_flush("COMMIT")?;
                 self.backlog.remove_contained(&self.tables.appends.expected);
@@ -33,9 +33,9 @@ impl Writer {
             Err(error) if !self.tables.has_written => return Err(error),
             Ok(_) | Err(_) => {}
         }
-        self.tables.clear_look();
+        self.tables.clear_writer_snapshot();
         self.tables.rollback();
-        self.cache.clear_after_look();
+        self.cache.clear_after_snapshot();
         self.undo(tasks);
         Ok(None)
     }
@@ -48,9 +48,9 @@ impl Writer {
             && tasks.iter().any(|task| task.claims() > 0)
     }
 
-    /// Reads the counts and where lanes begin, if a claim of this group needs them and they are not known: on a snapshot, so
-    /// that nobody waits for it. The transaction reads what has changed since.
-    pub(super) fn look_ahead(&mut self, tasks: &Group) -> EngineResult<()> {
+    /// Reads the counts and the first positions of lanes, if a claim of this group needs them and they are missing: on a
+    /// snapshot, so that no other node waits. The transaction reads what has changed since.
+    pub(super) fn read_ahead(&mut self, tasks: &Group) -> EngineResult<()> {
         let is_claim = tasks.iter().any(|task| task.claims() > 0);
         self.serves_claims |= is_claim;
         let is_wanted = self.serves_claims && (is_claim || tasks.iter().any(|task| task.is_often_idle()));
@@ -63,8 +63,8 @@ impl Writer {
         self.serves_claims = is_claim;
         let was_shared = self.tables.is_shared;
         self.tables.expect(Vec::new());
-        self.tables.begin_look()?;
-        look_ahead(&mut self.tables, &mut self.cache)?;
+        self.tables.begin_writer_snapshot()?;
+        read_ahead(&mut self.tables, &mut self.cache)?;
         self.tables.rollback();
         self.tables.is_shared |= was_shared;
         Ok(())

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTION = re.compile(r"( *)(?:pub(?:\([^)]*\))? )?(?:async |unsafe )*fn \w")
 SWITCH = """if {{
 static IS_PLANTED: ::std::sync::LazyLock<bool> = ::std::sync::LazyLock::new(|| {{

@@ -12,14 +12,14 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Request, Response
 
-from .duration import moment_millis
-from .fastapi_client import client, follow_job, lifespan
-from .inline import run_inline_async
-from .push import CLAIM_TYPE, OUTCOME_TYPE, run_pushed
-from .webhooks import InvalidSignature, keys_of, verify_headers
+from ..duration import moment_millis
+from .client import client, follow_job, lifespan
+from ..work.inline import run_inline_async
+from ..push import CLAIM_TYPE, OUTCOME_TYPE, run_pushed
+from ..webhooks import InvalidSignature, keys_of, verify_headers
 
 if TYPE_CHECKING:
-    from .app import Windlass
+    from ..app import Windlass
 
 __all__ = ["claimed_fields", "client", "follow_job", "lifespan", "push_router"]
 
@@ -28,7 +28,7 @@ def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/win
     """A router that runs pushed jobs of the application. A call that is not signed with the secret is refused.
 
     If the queue's push target is ``durable``, handlers may have steps, sleep, wait and spawn; a call does the next step and
-    answers. Otherwise a push has no checkpoints: a handler that sleeps, waits or spawns fails for good. Raises
+    answers. Otherwise a push has no checkpoints: a handler that sleeps, waits or spawns fails permanently. Raises
     ``ValueError`` if the secret is none.
     """
     keys_of(secret)
@@ -40,7 +40,7 @@ def push_router(app: Windlass, *, secret: str | Sequence[str], path: str = "/win
         try:
             verify_headers(body, dict(request.headers), secret)
         except InvalidSignature as error:
-            # Not a 4xx, which would fail the job for good: the operator can correct a wrong secret.
+            # Not a 4xx, which would fail the job permanently: the operator can correct a wrong secret.
             return _answer(500, {"error": str(error)})
         fields = claimed_fields(request.headers)
         job = app.jobs.get(fields["type"])

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::stats::{ByState, minutes_by_lane};
 use crate::error::StoreError;
 use crate::job::{JobState, JobType};
+use crate::ordered::CollectOrdered;
 use crate::settings::TypeSettings;
 use crate::store::caller::Caller;
 use crate::store::documents::config::{PauseRecord, PauseScope};
@@ -43,7 +44,7 @@ impl TypeInfo {
 
 /// All states with zero jobs.
 fn no_jobs() -> ByState {
-    JobState::ALL.into_iter().map(|state| (state, 0)).collect()
+    JobState::ALL.into_iter().map(|state| (state, 0)).collect_ordered()
 }
 
 /// Information about every type that has jobs, settings or a pause, by name.
@@ -58,7 +59,7 @@ pub(crate) fn job_types(tx: &mut ReadTx<'_>, caller: &Caller) -> Result<Vec<Type
             }
         }
     }
-    let mut names: BTreeSet<JobType> = depths.keys().chain(config.types.keys()).cloned().collect();
+    let mut names: BTreeSet<JobType> = depths.keys().chain(config.types.keys()).cloned().collect_ordered();
     names.extend(config.pauses.keys().filter_map(|scope| match scope {
         PauseScope::Type { job_type, .. } => Some(job_type.clone()),
         PauseScope::Gate | PauseScope::Tenant(_) | PauseScope::Queue { .. } | PauseScope::Worker(_) => None,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-root = Path(__file__).resolve().parent.parent
+root = Path(__file__).resolve().parents[2]
 documented = set(re.findall(r"`((?:WINDLASS|OTEL)_[A-Z_]+)`", (root / "docs/operating.md").read_text()))
 dockerfile = (root / "packaging/Dockerfile").read_text()
 version = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["version"]

@@ -7,7 +7,7 @@ use windlass::store::{Minute, Pause, PauseTarget};
 
 use crate::fixture::{Fixture, caller, job_type, new_job, secs, tenant};
 
-tests!(reads_job_types, reads::job_types: every_type_shows_its_jobs_rates_pause_and_settings, a_type_of_another_tenant_is_not_shown);
+tests!(reads_types, reads::types: every_type_shows_its_jobs_rates_pause_and_settings, a_type_of_another_tenant_is_not_shown);
 
 /// Model: processing-on-and-off
 async fn every_type_shows_its_jobs_rates_pause_and_settings(t: &Fixture) {

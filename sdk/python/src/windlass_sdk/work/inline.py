@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .work.attempt import Attempt, Settings
-from .durable.calls import Calls, NewGroup, Spawned
-from .codec import payload_fields, plain
-from .errors import JobFailed
+from .attempt import Attempt, Settings
+from ..durable.calls import Calls, NewGroup, Spawned
+from ..codec import payload_fields, plain
+from ..errors import JobFailed
 
 
 @dataclass

@@ -6,23 +6,23 @@ use crate::webhook_url::TargetError;
 /// A rejected value: its field and the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
-pub struct Invalid {
+pub struct FieldError {
     /// Dotted path of the field, as in the HTTP API.
     pub field: String,
     /// What is wrong.
     pub problem: FieldProblem,
 }
 
-impl Invalid {
+impl FieldError {
     /// A problem found in a field.
-    pub fn new(field: impl Into<String>, problem: FieldProblem) -> Invalid {
-        Invalid { field: field.into(), problem }
+    pub fn new(field: impl Into<String>, problem: FieldProblem) -> FieldError {
+        FieldError { field: field.into(), problem }
     }
 
     /// The same problem, in a field of the object at this place.
     #[must_use]
-    pub fn within(self, place: &str) -> Invalid {
-        Invalid { field: format!("{place}.{}", self.field), ..self }
+    pub fn within(self, place: &str) -> FieldError {
+        FieldError { field: format!("{place}.{}", self.field), ..self }
     }
 }
 

@@ -11,9 +11,9 @@ use windlass::store::caller::Permission;
 use windlass::store::{Filter, HistorySubject, ListRequest, ObjectName, Order, PauseTarget, TypeInfo};
 
 use crate::dashboard::page::{Layout, PageError, PauseView, name_in_url, show};
-use crate::dashboard::pages::job_types::type_settings::TypeSettingsView;
 use crate::dashboard::pages::limits;
 use crate::dashboard::pages::queues::{Depth, Unknown, depths};
+use crate::dashboard::pages::types::type_settings::TypeSettingsView;
 use crate::dashboard::parts::chart;
 use crate::dashboard::parts::failure::open::OpenFailures;
 use crate::dashboard::parts::failure::{self, Group};
@@ -108,7 +108,7 @@ fn line(info: &TypeInfo, open_failures: &OpenFailures, now: Timestamp) -> TypeRo
         most: time(sum.ran.percentile(0.95)),
         longest: time(sum.ran.percentile(0.99)),
         dead: compact(of(JobState::DeadLetter)),
-        paused: info.paused.as_ref().map(|hold| PauseView::of(hold, now)),
+        paused: info.paused.as_ref().map(|hold| PauseView::new(hold, now)),
     }
 }
 
@@ -117,7 +117,7 @@ pub(in crate::dashboard) async fn page(context: PageContext) -> Result<Response,
     let PageContext { board, visitor, query, .. } = &context;
     let infos = board.store().job_types(&visitor.caller).await?;
     let now = board.now();
-    let sorting = Sorting::of(query, "/types", &COLUMNS);
+    let sorting = Sorting::from_query(query, "/types", &COLUMNS);
     let sorted = (&sorting, |info: &TypeInfo, column: &str| sort_value(info, column, now));
     let infos = pager::sortable(infos, |info| info.name.as_str(), query, ("/types", "type"), sorted);
     let open = OpenFailures::read(board, visitor).await?;
@@ -166,7 +166,7 @@ pub(in crate::dashboard) async fn type_page(
     let infos = store.job_types(caller).await?;
     let info = infos.into_iter().find(|info| info.name == job_type);
     let Some(info) = info else {
-        let unknown = Unknown::of(board, visitor, ObjectName::Type(job_type)).await?;
+        let unknown = Unknown::find(board, visitor, ObjectName::Type(job_type)).await?;
         let similar = unknown.map(|unknown| unknown.similar).unwrap_or_default();
         let hint = if similar.is_empty() {
             String::new()
@@ -191,13 +191,13 @@ pub(in crate::dashboard) async fn type_page(
         link: link.clone(),
         line: line(&info, &OpenFailures::default(), now),
         depths: depths(board, visitor, &info.depth, part, ("type", &name)).await?,
-        history: HistoryView::of(board, visitor, HistorySubject::Type(job_type.clone()), &link, query)
+        history: HistoryView::load(board, visitor, HistorySubject::Type(job_type.clone()), &link, query)
             .await?,
         waited: time(chart::total(&hour).waited.percentile(0.95)),
         groups: failure::group(failed.iter().map(|snapshot| &snapshot.job), now),
         sampled: (failed.len() == limits::FAILURES_OF_TYPE_SAMPLED).then_some(failed.len()),
-        recent: recent.iter().map(|snapshot| Row::of(snapshot, now)).collect(),
-        settings: TypeSettingsView::of(&info.settings, &hour),
+        recent: recent.iter().map(|snapshot| Row::new(snapshot, now)).collect(),
+        settings: TypeSettingsView::new(&info.settings, &hour),
         can_configure: visitor.may(Permission::Administer),
         can_submit: visitor.may(Permission::Submit),
         can_schedule: visitor.may(Permission::Schedule),
