@@ -71,11 +71,12 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
     let error = try_submit(&here, 2).await.expect_err("the standby does not answer");
     assert!(error.to_string().contains("not known"), "{error}");
     assert!(watch.elapsed() < in_time(), "{:?}", watch.elapsed());
-    // The next ones wait for the lock that the commit holds, on either node.
+    // The next ones wait for the lock that the commit holds, or for the standby, on either node.
     let watch = Stopwatch::start();
     let (third, fourth) = tokio::join!(try_submit(&here, 3), try_submit(&there, 4));
     assert!(watch.elapsed() < in_time(), "{:?}", watch.elapsed());
-    assert!(third.is_err() && fourth.is_err());
+    let refused =
+        [(3, third), (4, fourth)].map(|(number, answer)| (number, answer.expect_err("no standby answers")));
     cluster.set("synchronous_standby_names", "");
     let there_again = async { while try_submit(&there, 5).await.is_err() {} };
     tokio::time::timeout(LONG, there_again).await.expect("work continues");
@@ -83,7 +84,11 @@ async fn a_commit_that_a_standby_keeps_waiting_is_answered_as_not_known_in_time(
     tokio::time::timeout(LONG, here_again).await.expect("work continues");
     let found = numbers(&there).await;
     assert_eq!(found.iter().filter(|number| **number == 2).count(), 1, "it was made, once: {found:?}");
-    assert!(!found.contains(&3) && !found.contains(&4), "what was refused is not done: {found:?}");
+    for (number, error) in refused {
+        let times = found.iter().filter(|found| **found == number).count();
+        let most = usize::from(error.to_string().contains("not known"));
+        assert!(times <= most, "what was refused is not done: {number} in {found:?}, {error}");
+    }
     let nodes = [here, there];
     agree(&nodes, &found).await;
     nodes.iter().for_each(Store::close);
