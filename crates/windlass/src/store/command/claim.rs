@@ -27,7 +27,9 @@ use crate::store::tx::write_tx::WriteTx;
 use crate::ticket::Ticket;
 pub(in crate::store) use aging::{AgingHeads, AgingTurns};
 use candidates::Search;
-pub(in crate::store) use lane_heads::{LaneHeads, read_ahead};
+pub(in crate::store) use lane_heads::LaneHeads;
+#[cfg(feature = "postgres")]
+pub(in crate::store) use lane_heads::read_ahead;
 
 /// A worker's claim request.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -139,25 +139,21 @@ fn open_tables(address: &Address, env: &Environment) -> Result<Tables, OpenError
     let mut idle = IdleLimit::default();
     for attempt in 1.. {
         tables.idle_max = idle.begin(tables.link.round_trip());
-        let looked = read_last_commit(&mut tables, address, env);
-        let is_lost = tables.link.lost().is_some();
-        match looked {
-            // As for every transaction: a node that is frozen while it is opened gives the lock back soon.
-            Err(error) if is_lost && attempt < limits::OPEN_ATTEMPTS => {
-                tracing::info!(%error, "connecting again to open the store");
-                // The delay may be on the way, which this thread cannot tell: later attempts have more time in any case.
-                if attempt > OPEN_ATTEMPTS_IN_HASTE {
-                    idle.lost_after(None);
-                } else {
-                    idle.lost();
-                }
-                tables.relink(connection::Connection::connect(address)?);
-            }
-            looked => {
-                looked?;
-                break;
-            }
+        let read = read_last_commit(&mut tables, address, env);
+        // A server that has ended the transaction may have answered everything before.
+        if tables.link.lost().is_none() || attempt >= limits::OPEN_ATTEMPTS {
+            read?;
+            break;
         }
+        // As for every transaction: a node that is frozen while it is opened gives the lock back soon. But the delay may be on
+        // the way, which this thread cannot tell: later attempts have more time in any case.
+        if attempt > OPEN_ATTEMPTS_IN_HASTE {
+            idle.lost_after(None);
+        } else {
+            idle.lost();
+        }
+        tracing::info!(lost = tables.link.lost(), "connecting again to open the store");
+        tables.relink(connection::Connection::connect(address)?);
     }
     tables.try_barrier()?;
     tables.set_payload_limit(env.options.payload_bytes_max)?;

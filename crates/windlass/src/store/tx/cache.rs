@@ -188,6 +188,10 @@ impl ConnectionCache {
     }
 
     /// The same in a look before a transaction.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        allow(dead_code, reason = "only nodes that share a database look ahead")
+    )]
     pub(in crate::store) fn refresh_ahead(&mut self, db: &mut (impl Read + ?Sized)) {
         self.refresh(db);
         self.has_looked_past_others = self.is_shared;
@@ -281,6 +285,10 @@ impl ConnectionCache {
     }
 
     /// The same after a look without the lock: nothing can have been written, and lanes begin where they were read.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        allow(dead_code, reason = "only nodes that share a database look ahead")
+    )]
     pub(in crate::store) fn clear_after_snapshot(&mut self) {
         let lane_heads = std::mem::take(&mut self.lane_heads);
         self.clear();

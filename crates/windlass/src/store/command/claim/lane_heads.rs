@@ -35,6 +35,10 @@ impl LaneHeads {
     }
 
     /// Whether positions of lanes with these jobs should be read before other writers are excluded.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        allow(dead_code, reason = "only nodes that share a database look ahead")
+    )]
     pub(in crate::store) fn lacks_any(&self, counts: Option<&Counts>) -> bool {
         let is_possible = |counts: &Counts| counts.lanes.len() <= LANE_HEADS_REMEMBERED;
         counts.is_none_or(|counts| !self.is_complete && is_possible(counts))
@@ -71,6 +75,10 @@ impl LaneHeads {
 
 /// Reads the counts and where all lanes begin, on a snapshot: the claims of the next commit then read no more than what
 /// has changed since.
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "only nodes that share a database look ahead")
+)]
 pub(in crate::store) fn read_ahead(db: &mut dyn Write, cache: &mut ConnectionCache) -> EngineResult<()> {
     cache.refresh_ahead(db);
     let counts = db.counts()?;

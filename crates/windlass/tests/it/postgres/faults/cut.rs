@@ -12,7 +12,7 @@ use windlass::store::{ClaimRequest, Finish, NewWorker, Outcome, Report};
 
 use crate::fixture::cluster::{Cluster, schema_at};
 use crate::postgres::fleet::{Fleet, NODES};
-use crate::postgres::proxy::{Cut, Proxy};
+use crate::postgres::proxy::{Boundary, Cut, Proxy};
 use crate::postgres::{LONG, open, submit};
 
 /// Rounds in which connections are cut in each of the two ways.
@@ -112,4 +112,26 @@ async fn a_connection_that_breaks_takes_no_statistics_with_it() {
     let all = async { while counted().await != 8 {} };
     tokio::time::timeout(LONG, all).await.expect("each is counted once");
     store.close();
+}
+
+/// Model: answer-time. A store opens whichever message of its first transaction is lost, the one that ends it among them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_opens_if_its_connection_is_cut_at_any_message() {
+    let cluster = Cluster::start(&["-c fsync=off"]);
+    let proxy = Proxy::before(cluster.folder());
+    let address = schema_at(&cluster.address());
+    open(&address).close();
+    let through = address.replace(&cluster.address(), &proxy.address());
+    let mut messages = 0;
+    loop {
+        let cuts = proxy.cuts();
+        proxy.arm_at(Boundary { message: messages, is_passed_on: false });
+        open(&through).close();
+        proxy.disarm();
+        if proxy.cuts() == cuts {
+            break;
+        }
+        messages += 1;
+    }
+    assert!(messages > 5, "{messages} messages");
 }
